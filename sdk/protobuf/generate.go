@@ -1,0 +1,3 @@
+package protobuf
+
+//go:generate go -C generate run . -proto ../kubemq.proto -out ../go
