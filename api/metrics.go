@@ -59,11 +59,7 @@ type metrics struct {
 // newMetrics registers all metrics of the table, and Go's and the process's own.
 func newMetrics(reg *prometheus.Registry, store *orders.Store, version string) (*metrics, error) {
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requestsMetric.name, Help: requestsMetric.means}, requestsMetric.labels),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: secondsMetric.name, Help: secondsMetric.means,
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, secondsMetric.labels),
+		requests: newRequestCounter(), seconds: newRequestSeconds(),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: streamsMetric.name, Help: streamsMetric.means}),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildMetric.name, Help: buildMetric.means}, buildMetric.labels)
@@ -83,6 +79,17 @@ func newMetrics(reg *prometheus.Registry, store *orders.Store, version string) (
 		}
 	}
 	return m, nil
+}
+
+func newRequestCounter() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: requestsMetric.name, Help: requestsMetric.means}, requestsMetric.labels)
+}
+
+func newRequestSeconds() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: secondsMetric.name, Help: secondsMetric.means,
+		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, secondsMetric.labels)
 }
 
 func scrapeHandler(reg *prometheus.Registry) http.Handler {

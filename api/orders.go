@@ -1,8 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"orderd/orders"
@@ -36,11 +38,27 @@ func (s *Server) createOrder(x *exchange, r *http.Request) error {
 		return err
 	}
 	h := x.Header()
-	h["Location"] = []string{"/orders/" + acc.Order.ID}
+	id := acc.Order.ID
 	if acc.Replayed {
 		h["Idempotency-Replayed"] = yes
+		if id == "" { // of an answer that was kept under its key there is only the body
+			if id, err = orderIDIn(acc.Body); err != nil {
+				return err
+			}
+		}
 	}
+	h["Location"] = []string{"/orders/" + id}
 	return x.json(http.StatusAccepted, acc.Body)
+}
+
+func orderIDIn(body []byte) (string, error) {
+	var o struct {
+		OrderID string `json:"orderId"`
+	}
+	if err := json.Unmarshal(body, &o); err != nil {
+		return "", fmt.Errorf("read kept answer: %w", err)
+	}
+	return o.OrderID, nil
 }
 
 func (s *Server) listOrders(x *exchange, r *http.Request) error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -65,6 +66,9 @@ func (s *Server) fail(x *exchange, r *http.Request, err error) {
 		return
 	}
 	code, detail := http.StatusInternalServerError, e.Msg
+	if e.Field != "" && detail != "" && unicode.IsLower(rune(detail[0])) {
+		detail = e.Field + " " + detail // the store says "is taken by another order"
+	}
 	if int(e.Kind) < len(statusOf) {
 		code = statusOf[e.Kind]
 	}

@@ -75,10 +75,10 @@ var routes = []*route{
 		ok: "200 text/html", open: true, anyQuery: true},
 }
 
-// newRouter puts the table into a router. Every GET answers HEAD too.
-func (s *Server) newRouter() *chi.Mux {
+// newRouter puts a table into a router. Every GET answers HEAD too.
+func (s *Server) newRouter(table []*route) *chi.Mux {
 	mux := chi.NewRouter()
-	for _, rt := range routes {
+	for _, rt := range table {
 		mux.Method(rt.method, rt.path, s.handler(rt))
 		if rt.method == http.MethodGet {
 			mux.Method(http.MethodHead, rt.path, s.handler(rt))

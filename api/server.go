@@ -95,7 +95,7 @@ func New(o Options, store *orders.Store, events Events, parts func() map[string]
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	s.scrape = scrapeHandler(reg)
-	s.router = s.newRouter()
+	s.router = s.newRouter(routes)
 	if s.listener, err = net.Listen("tcp", o.Addr); err != nil {
 		return nil, fmt.Errorf("listen for http: %w", err)
 	}
