@@ -2,6 +2,8 @@ package orders
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 )
 
@@ -16,15 +18,177 @@ type Effect struct {
 	Skip    string // why no delivery is made, if one was to be expected
 }
 
-// Handle records that subscriber handled events, with their effects. fresh has
-// one element per event: false means that it had been handled before and
-// nothing changed.
-func (s *Store) Handle(ctx context.Context, subscriber string, events []Event, effects []Effect) (fresh []bool, err error) {
-	return nil, errNotBuilt
+func (f Effect) status() string {
+	switch {
+	case f.Skip != "":
+		return DeliverySkipped
+	case f.Sent:
+		return DeliverySent
+	case f.Deliver:
+		return DeliveryPending
+	}
+	return DeliveryNone
 }
 
+// Handle records that subscriber handled numbered events, with their effects.
+// fresh has one element per event: false means that it had been handled before
+// and nothing changed.
+func (s *Store) Handle(ctx context.Context, subscriber string, events []Event, effects []Effect) (fresh []bool, err error) {
+	if len(events) != len(effects) {
+		panic("orders: Handle needs one effect per event")
+	}
+	h := &handling{subscriber: subscriber, events: events, effects: effects}
+	if err := s.write(ctx, handleLane, h); err != nil {
+		return nil, s.fault("handle events", err)
+	}
+	return h.fresh, nil
+}
+
+type handling struct {
+	subscriber string
+	events     []Event
+	effects    []Effect
+	fresh      []bool
+	inserts    []*call
+}
+
+const insertDeliverySQL = "INSERT INTO deliveries (subscriber, number, order_id, seq, status, addressee, answer, tries, owner, token, created_at, due_at, done_at) " +
+	"VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, 0, $8, $9, $10) ON CONFLICT (subscriber, number) DO NOTHING"
+
+var handleLane = &lane{name: "handle events", run: func(t *tx, ops []*op) error {
+	var calls []*call
+	for _, o := range ops {
+		h := o.arg.(*handling)
+		h.inserts = make([]*call, len(h.events))
+		for i := range h.events {
+			h.inserts[i] = t.insertDelivery(h.subscriber, &h.events[i], h.effects[i])
+		}
+		calls = append(calls, h.inserts...)
+	}
+	if err := t.run(calls...); err != nil {
+		return err
+	}
+	sums := make(map[statKey]*StatRow)
+	for _, o := range ops {
+		h := o.arg.(*handling)
+		h.fresh = make([]bool, len(h.events))
+		for i := range h.events {
+			if h.fresh[i] = h.inserts[i].rows == 1; h.fresh[i] {
+				t.handled(h, i, sums)
+			}
+		}
+	}
+	return t.addStats(sums)
+}}
+
+func (t *tx) insertDelivery(subscriber string, e *Event, f Effect) *call {
+	status := f.status()
+	var due, done Millis
+	if status == DeliveryPending {
+		due = t.now
+	} else {
+		done = t.now
+	}
+	return &call{sql: insertDeliverySQL, args: []any{subscriber, e.Number, e.OrderID, e.Seq, status, f.To,
+		clip(f.Skip, maxReasonBytes), int64(t.now), int64(due), int64(done)}}
+}
+
+// handled does what a newly handled event leads to in the same transaction.
+func (t *tx) handled(h *handling, i int, sums map[statKey]*StatRow) {
+	switch {
+	case h.subscriber == SubscriberAnalytics:
+		addStat(sums, &h.events[i])
+	case h.effects[i].status() == DeliveryPending:
+		t.after = append(t.after, func() { t.s.signal(SignalDelivery) })
+	}
+}
+
+// handledMarks remembers up to where a subscriber has handled everything, so
+// that Unhandled does not look through the whole log each time.
+type handledMarks struct {
+	mu   sync.Mutex // protects upTo
+	upTo map[string]int64
+}
+
+func (m *handledMarks) get(subscriber string) (int64, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, ok := m.upTo[subscriber]
+	return n, ok
+}
+
+func (m *handledMarks) set(subscriber string, number int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.upTo == nil {
+		m.upTo = make(map[string]int64)
+	}
+	m.upTo[subscriber] = max(number, m.upTo[subscriber])
+}
+
+// saveMarkEvery is how many events a mark moves before it is stored: a restart
+// looks through at most that many again.
+const saveMarkEvery = 1000
+
 // Unhandled returns up to limit events that were numbered longer than quiet ago
-// and that subscriber has not handled.
+// and that subscriber has not handled, in order.
 func (s *Store) Unhandled(ctx context.Context, subscriber string, quiet time.Duration, limit int) ([]Event, error) {
-	return nil, errNotBuilt
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.handledUpTo(ctx, subscriber)
+	if err != nil {
+		return nil, err
+	}
+	// Numbers are given in the order of numbered_at: what is old enough is
+	// everything up to one of them.
+	var ready int64
+	err = s.read(ctx, "look for old events", &call{
+		sql:  "SELECT e.number FROM events e WHERE e.number > $1 AND e.numbered_at <= $2 ORDER BY e.number DESC LIMIT 1",
+		args: []any{from, int64(now.Add(-quiet))}, row: func(scan scanFunc) error { return scan(&ready) }})
+	if err != nil || ready == 0 {
+		return nil, err
+	}
+	var out []Event
+	err = s.read(ctx, "look for unhandled events", &call{
+		sql: fmt.Sprintf("SELECT %s FROM events e WHERE e.number > $1 AND e.number <= $2 AND NOT EXISTS "+
+			"(SELECT 1 FROM deliveries d WHERE d.subscriber = $3 AND d.number = e.number) ORDER BY e.number LIMIT %d", eventColumns, limit),
+		args: []any{from, ready, subscriber},
+		row: func(scan scanFunc) error {
+			var e Event
+			err := e.scan(scan)
+			out = append(out, e)
+			return err
+		}})
+	if err != nil {
+		return nil, err
+	}
+	if len(out) > 0 {
+		ready = out[0].Number - 1
+	}
+	return out, s.handledTo(ctx, subscriber, from, ready)
+}
+
+func positionHandled(subscriber string) string { return "handled " + subscriber }
+
+func (s *Store) handledUpTo(ctx context.Context, subscriber string) (int64, error) {
+	if n, ok := s.handled.get(subscriber); ok {
+		return n, nil
+	}
+	n, err := s.readPosition(ctx, positionHandled(subscriber))
+	if err == nil {
+		s.handled.set(subscriber, n)
+	}
+	return n, err
+}
+
+func (s *Store) handledTo(ctx context.Context, subscriber string, from, to int64) error {
+	s.handled.set(subscriber, to)
+	if to/saveMarkEvery == from/saveMarkEvery {
+		return nil
+	}
+	return s.change(ctx, "record what was handled", func(t *tx) error {
+		return t.run(setPosition(positionHandled(subscriber), to))
+	})
 }

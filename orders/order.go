@@ -92,6 +92,10 @@ type Order struct {
 	Payment  PaymentState
 	PaymentN int // number of the payment key in use, from 1
 
+	// PaymentFresh says that the payment key was never sent to the gateway before
+	// this claim, so that there is nothing to enquire about.
+	PaymentFresh bool
+
 	History []Change  // oldest first; filled by Store.Get only
 	Tries   []Attempt // oldest first; filled by Store.Get and Store.DeadLetter only
 }

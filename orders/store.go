@@ -2,12 +2,16 @@ package orders
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 )
-
-var errNotBuilt = &Error{Kind: KindUnavailable, Msg: "not built yet"}
 
 // Options says where the store is and what its rules are.
 type Options struct {
@@ -26,28 +30,99 @@ type Options struct {
 // Store keeps orders and everything that follows from them. Made by Open; safe
 // for concurrent use.
 type Store struct {
+	options Options
+	log     zerolog.Logger
+	db      database
+	slot    *slot
+	process *process
+
+	ops     chan *op
+	closing chan struct{} // closed by Close
+	closed  chan struct{} // closed when the committer is gone
+	close   sync.Once
+
+	out     *outgoing
+	keys    *keys
+	signals signals
+	handled handledMarks
+	clock   clock
 }
 
-// Open opens the store.
+// Open opens the store: its folder, its database with up-to-date tables, its
+// slot among the processes of this folder. Whatever a dead process of this
+// folder held is released before Open returns.
 func Open(ctx context.Context, o Options, log zerolog.Logger) (*Store, error) {
-	return nil, errNotBuilt
+	if err := os.MkdirAll(o.DataDir, 0o750); err != nil {
+		return nil, fmt.Errorf("make DATA_DIR: %w", err)
+	}
+	slot, dead, err := takeSlot(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	db, err := openDatabase(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, slot.close())
+	}
+	s := &Store{
+		options: o, log: log, db: db, slot: slot, process: newProcess(),
+		ops: make(chan *op, maxCommit), closing: make(chan struct{}), closed: make(chan struct{}),
+		out: newOutgoing(), keys: newKeys(),
+	}
+	go s.commits()
+	if err := s.join(ctx, dead); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
-// Run renews this process's lease and releases what dead processes held, until
-// ctx ends.
-func (s *Store) Run(ctx context.Context) error { return errNotBuilt }
+func openDatabase(ctx context.Context, o Options) (database, error) {
+	switch {
+	case o.DatabaseURL == "":
+		return openSQLite(ctx, o.DataDir)
+	case strings.HasPrefix(o.DatabaseURL, "postgres://"), strings.HasPrefix(o.DatabaseURL, "postgresql://"):
+		return openPostgres(ctx, o.DatabaseURL)
+	}
+	return nil, errors.New("DATABASE_URL must start with postgres:// or be empty")
+}
 
-// Close gives this process's lease back.
-func (s *Store) Close() error { return errNotBuilt }
+// Close gives this process's lease back and closes the database. What waits
+// for a commit fails as unavailable.
+func (s *Store) Close() error {
+	var err error
+	s.close.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		err = s.leave(ctx)
+		close(s.closing)
+		<-s.closed
+		err = errors.Join(err, s.db.close(), s.slot.close())
+	})
+	return err
+}
 
 // Ping says whether the database answers.
-func (s *Store) Ping(ctx context.Context) error { return errNotBuilt }
+func (s *Store) Ping(ctx context.Context) error {
+	return s.read(ctx, "ping", &call{sql: "SELECT 1", row: func(scan scanFunc) error {
+		var one int
+		return scan(&one)
+	}})
+}
 
-// Instance is a short name of this process's slot that stays the same over restarts.
-func (s *Store) Instance() string { return "" }
+// Instance is a short name of this process's slot in DATA_DIR that stays the
+// same over restarts and that no other process has at the same time.
+func (s *Store) Instance() string { return s.slot.name }
 
-// Worker is what attempts record as their worker.
-func (s *Store) Worker() string { return "" }
+// Worker is what attempts record as their worker: host, process id and slot.
+func (s *Store) Worker() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "/" + strconv.Itoa(os.Getpid()) + "/" + s.slot.name
+}
 
 // Now returns the database's time.
-func (s *Store) Now(ctx context.Context) (Millis, error) { return 0, errNotBuilt }
+func (s *Store) Now(ctx context.Context) (Millis, error) {
+	now, err := s.db.now(ctx)
+	return now, s.fault("ask for the time", err)
+}
