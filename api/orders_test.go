@@ -2,7 +2,11 @@ package api_test
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"orderd/api"
@@ -126,10 +130,56 @@ func TestCreateOrder_BadInput(t *testing.T) {
 			}
 		})
 	}
+	t.Run("TooLargeChunked", func(t *testing.T) {
+		body := io.MultiReader(strings.NewReader(`{"customer":"`), strings.NewReader(strings.Repeat("a", 2<<20)))
+		resp, err := w.client.Post(w.url+"/orders", "application/json", body) // of unknown length
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != 413 {
+			t.Errorf("status %d, want 413", resp.StatusCode)
+		}
+	})
+	t.Run("CutOffConnection", func(t *testing.T) {
+		conn, err := net.Dial("tcp", w.server.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(goodOrder)+1, goodOrder)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		// Whatever it says, it says it after it has decided.
+		if _, err := io.Copy(io.Discard, conn); err != nil {
+			t.Error(err)
+		}
+		conn.Close()
+	})
 	if got := w.accepted(); got != 0 {
 		t.Errorf("%d orders are stored, want none", got)
 	}
 	w.place("after") // and the server takes good ones as before
+}
+
+// BenchmarkCreateOrder is the whole way of a POST from the parsed request to the
+// committed order, with many callers at once.
+func BenchmarkCreateOrder(b *testing.B) {
+	w := start(b, api.Options{}, nil)
+	var n atomic.Int64
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			body := fmt.Sprintf(`{"orderId":"B-%d","customer":"alice@example.com","items":3,"total":149.97}`, n.Add(1))
+			r := httptest.NewRequest("POST", "/orders", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			rec := httptest.NewRecorder()
+			if w.server.ServeHTTP(rec, r); rec.Code != 202 {
+				b.Errorf("status %d: %s", rec.Code, rec.Body)
+			}
+		}
+	})
 }
 
 func TestListOrders(t *testing.T) {

@@ -62,7 +62,12 @@ func (s *Server) fail(x *exchange, r *http.Request, err error) {
 		e = &orders.Error{Kind: orders.KindInternal, Err: err}
 	}
 	if r.Context().Err() != nil && x.status == 0 {
-		x.status = statusGone // nobody reads an answer any more; what went wrong is their leaving
+		// What went wrong is that the caller left. It is answered all the same: a
+		// body that took too long ends the context too, and an empty 200 would
+		// tell such a caller that the order was taken.
+		x.Header().Set("Retry-After", "1")
+		x.problem(http.StatusServiceUnavailable, "The request was broken off.", "")
+		x.status = statusGone
 		return
 	}
 	code, detail := http.StatusInternalServerError, e.Msg

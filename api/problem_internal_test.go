@@ -63,10 +63,11 @@ func TestFail_CallerLeft(t *testing.T) {
 	s := &Server{log: zerolog.New(&log)}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	x := &exchange{ResponseWriter: httptest.NewRecorder()}
+	rec := httptest.NewRecorder()
+	x := &exchange{ResponseWriter: rec}
 	s.fail(x, httptest.NewRequest("GET", "/x", nil).WithContext(ctx), fmt.Errorf("read: %w", ctx.Err()))
-	if x.status != statusGone || log.Len() > 0 {
-		t.Errorf("status %d, log %q", x.status, log.String())
+	if rec.Code != 503 || x.status != statusGone || log.Len() > 0 {
+		t.Errorf("answered %d, counted as %d, log %q", rec.Code, x.status, log.String())
 	}
 }
 

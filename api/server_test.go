@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,11 +130,12 @@ func TestRun_FinishesRequests(t *testing.T) {
 // waitFor asks until what is waited for has happened.
 func waitFor(t testing.TB, what string, happened func() bool) {
 	t.Helper()
-	for end := time.Now().Add(waitLimit); !happened(); {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(waitLimit); !happened(); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatalf("waited %s for %s", waitLimit, what)
 		}
-		runtime.Gosched()
 	}
 }
 
