@@ -19,6 +19,6 @@
 // # Not promised
 //
 // There is no TLS and no rate limit here: that is for what stands in front.
-// Event streams may repeat nothing and lose nothing only for a client that sends
-// Last-Event-ID again, as browsers do.
+// A client of the event stream that reconnects without Last-Event-ID, which
+// browsers send by themselves, misses what happened in between.
 package api
