@@ -53,6 +53,8 @@ func serve(ctx context.Context, timeout time.Duration, log zerolog.Logger, stage
 		}
 	}
 
+	log.Info().Msg("ready")
+
 	var fault error
 	note := func(e exit, stopping bool) {
 		running[e.stage] = slices.DeleteFunc(running[e.stage], func(n string) bool { return n == e.name })

@@ -148,9 +148,10 @@ func NewID() string { return ulid.Make().String() }
 const maxIDBytes = 128
 
 // ValidID says whether s may be an order id or a sku: 1 to 128 of the
-// characters A-Z a-z 0-9 . _ : ~ -
+// characters A-Z a-z 0-9 . _ : ~ - but neither . nor .., which no URL path can
+// hold (RFC 3986, 5.2.4).
 func ValidID(s string) bool {
-	if len(s) == 0 || len(s) > maxIDBytes {
+	if len(s) == 0 || len(s) > maxIDBytes || s == "." || s == ".." {
 		return false
 	}
 	for i := 0; i < len(s); i++ {
