@@ -28,9 +28,11 @@ type Client struct {
 	done    chan struct{} // closed when Close has ended
 	closeOK error         // what Close returned; set before done is closed
 
-	state   atomic.Int32 // a ConnectionState
-	notices *notices     // state callbacks
-	waiting atomic.Int64 // calls under way while the connection is down
+	state    atomic.Int32 // a ConnectionState
+	attempts atomic.Int64 // dials since the connection was lost, if they are limited
+	giveUp   sync.Once    // the limit was reached
+	notices  *notices     // state callbacks
+	waiting  atomic.Int64 // calls under way while the connection is down
 
 	mu       sync.Mutex          // protects closed and children, and orders the Adds of the groups before Close
 	closed   bool                // Close has begun

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	pb "github.com/kubemq-io/protobuf/go"
@@ -43,6 +44,9 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 			Timeout:             cmp.Or(o.keepaliveTimeout, defaultKeepaliveTimeout),
 			PermitWithoutStream: o.permitKeepalive,
 		}))
+	}
+	if o.reconnect.MaxAttempts > 0 {
+		dialOpts = append(dialOpts, grpc.WithContextDialer(c.dialCounted))
 	}
 	if c.token != nil {
 		dialOpts = append(dialOpts,
@@ -171,23 +175,13 @@ func (c *Client) connectFault(end error) error {
 // nothing else would and tells the state callbacks.
 func (c *Client) watch() {
 	was := connectivity.Ready
-	failures := 0
 	for {
 		now := c.conn.GetState()
 		if now != was {
 			c.changed(was, now)
 		}
-		switch {
-		case now == connectivity.Ready:
-			failures = 0
-		case now == connectivity.Idle:
+		if now == connectivity.Idle {
 			c.conn.Connect()
-		case now == connectivity.TransientFailure && was != now:
-			failures++
-			if limit := c.opts.reconnect.MaxAttempts; limit > 0 && failures >= limit {
-				c.giveUp(failures)
-				return
-			}
 		}
 		was = now
 		if !c.conn.WaitForStateChange(c.ctx, now) {
@@ -204,6 +198,7 @@ func (c *Client) changed(was, now connectivity.State) {
 	}
 	switch {
 	case now == connectivity.Ready:
+		c.attempts.Store(0)
 		c.state.Store(int32(StateReady))
 		c.log.Info("reconnected", "address", c.opts.target())
 		c.notices.add(c.opts.states.OnReconnected)
@@ -215,14 +210,19 @@ func (c *Client) changed(was, now connectivity.State) {
 	}
 }
 
-// giveUp closes the client after too many failed attempts. It runs in a
-// goroutine that Close waits for, so Close has to run in another one; whoever
-// calls Close later waits for that.
-func (c *Client) giveUp(failures int) {
-	c.log.Error("connection given up", "address", c.opts.target(), "attempts", failures)
-	go func() {
-		if err := c.Close(); err != nil {
-			c.log.Error("close after giving up", "error", err)
-		}
-	}()
+// dialCounted dials address, unless the limit of attempts is used up, which
+// ends the client. The connection's states do not tell one failed attempt from
+// the next, so attempts are counted here.
+func (c *Client) dialCounted(ctx context.Context, address string) (net.Conn, error) {
+	if c.State() == StateReconnecting && c.attempts.Add(1) > int64(c.opts.reconnect.MaxAttempts) {
+		c.giveUp.Do(func() {
+			c.log.Error("connection given up", "address", address, "attempts", c.opts.reconnect.MaxAttempts)
+			// Close waits for the connection, which waits for this dial. Whoever
+			// calls Close later waits for this one.
+			go c.Close()
+		})
+		return nil, errGivenUp
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
 }

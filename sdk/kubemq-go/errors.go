@@ -20,6 +20,7 @@ var (
 	// without asking the broker.
 	ErrValidation = errors.New("kubemq: validation failed")
 
+	errGivenUp        = errors.New("attempts to reconnect are used up")
 	errReceiverClosed = errors.New("receiver closed")
 	errServerClosed   = errors.New("broker closed the stream")
 )

@@ -3,6 +3,7 @@ package kubemq_test
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ type broker struct {
 	requests   []*pb.QueuesDownstreamRequest
 	subscribed []*pb.Subscribe
 	tokens     []string
+	settled    int // messages acknowledged
 
 	refuse    string                                  // settlements are refused with this
 	silent    bool                                    // Gets are never answered
@@ -50,11 +52,6 @@ type broker struct {
 	handle    func(*pb.Request) (*pb.Response, error) // SendRequest
 	deaf      bool                                    // downstreams do not read the end of a client
 	earlyNone bool                                    // Gets without messages are answered at once
-}
-
-type fakeSub struct {
-	req *pb.Subscribe
-	ch  chan *pb.EventReceive
 }
 
 func newBroker(tb testing.TB, opts ...grpc.ServerOption) *broker {
@@ -85,7 +82,9 @@ func (b *broker) start() {
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.addr = l.Addr().String()
+	if b.server == nil && strings.HasSuffix(b.addr, ":0") {
+		b.addr = l.Addr().String() // stays the same from now on
+	}
 	b.kick, b.kickErr = make(chan error), nil
 	opts := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(100 << 20), grpc.MaxSendMsgSize(100 << 20),
@@ -190,8 +189,6 @@ func (b *broker) SendRequest(_ context.Context, r *pb.Request) (*pb.Response, er
 	}
 	return f(r)
 }
-
-// ---- queues
 
 func (b *broker) put(m *pb.QueueMessage) *pb.SendQueueMessageResult {
 	if m.GetTags()["refuse"] != "" {
@@ -423,7 +420,7 @@ func (b *broker) settle(r *pb.QueuesDownstreamRequest, open map[string]fakeTx) *
 	}
 	switch r.RequestTypeData {
 	case pb.QueuesDownstreamRequestType_AckRange, pb.QueuesDownstreamRequestType_AckAll:
-		b.set(func() {})
+		b.set(func() { b.settled += len(some) })
 	default:
 		b.giveBack(some)
 	}
@@ -441,121 +438,7 @@ func (b *broker) queued(channel string) []string {
 	})
 }
 
-// ---- events
-
-func (b *broker) publish(e *pb.Event) *pb.Result {
-	if text := e.GetTags()["refuse"]; text != "" {
-		return &pb.Result{EventID: e.EventID, Error: text}
-	}
-	b.set(func() {
-		r := &pb.EventReceive{EventID: e.EventID, Channel: e.Channel, Metadata: e.Metadata, Body: e.Body, Tags: e.Tags}
-		if e.Store {
-			r.Sequence, r.Timestamp = uint64(len(b.log[e.Channel])+1), time.Now().UnixNano()
-			b.log[e.Channel] = append(b.log[e.Channel], r)
-		}
-		groups := map[string][]*fakeSub{}
-		for s := range b.subs {
-			if s.req.Channel != e.Channel || e.Store != (s.req.SubscribeTypeData == pb.Subscribe_EventsStore) {
-				continue
-			}
-			if s.req.Group == "" {
-				s.ch <- r
-				continue
-			}
-			groups[s.req.Group] = append(groups[s.req.Group], s)
-		}
-		for g, members := range groups {
-			b.rr[g]++
-			members[b.rr[g]%len(members)].ch <- r
-		}
-	})
-	return &pb.Result{EventID: e.EventID, Sent: true}
-}
-
-func (b *broker) SendEvent(_ context.Context, e *pb.Event) (*pb.Result, error) {
-	return b.publish(e), nil
-}
-
-func (b *broker) SendEventsStream(s grpc.BidiStreamingServer[pb.Event, pb.Result]) error {
-	kick := get(b, func() chan error { return b.kick })
-	in := make(chan *pb.Event)
-	go receive(s.Context(), s.Recv, in)
-	for {
-		select {
-		case <-kick:
-			return get(b, func() error { return b.kickErr })
-		case e, ok := <-in:
-			if !ok {
-				return nil
-			}
-			if get(b, func() bool { return b.silent }) {
-				continue
-			}
-			if r := b.publish(e); e.Store || !r.Sent {
-				if err := s.Send(r); err != nil {
-					return err
-				}
-			}
-		}
-	}
-}
-
-func (b *broker) SubscribeToEvents(r *pb.Subscribe, s grpc.ServerStreamingServer[pb.EventReceive]) error {
-	sub := &fakeSub{req: r, ch: make(chan *pb.EventReceive, 10_000)}
-	var kick chan error
-	var confirm bool
-	b.set(func() {
-		kick, confirm = b.kick, b.confirm
-		for _, e := range b.log[r.Channel] {
-			if r.SubscribeTypeData == pb.Subscribe_EventsStore && wants(r, e, len(b.log[r.Channel])) {
-				sub.ch <- e
-			}
-		}
-		b.subs[sub] = struct{}{}
-		b.subscribed = append(b.subscribed, r)
-	})
-	defer b.set(func() { delete(b.subs, sub) })
-	if confirm {
-		if err := s.SendHeader(nil); err != nil {
-			return err
-		}
-	}
-	for {
-		select {
-		case <-kick:
-			return get(b, func() error { return b.kickErr })
-		case <-s.Context().Done():
-			return s.Context().Err()
-		case e := <-sub.ch:
-			if err := s.Send(e); err != nil {
-				return err
-			}
-		}
-	}
-}
-
 // wants says whether a new subscription gets a stored event.
-func wants(r *pb.Subscribe, e *pb.EventReceive, newest int) bool {
-	switch r.EventsStoreTypeData {
-	case pb.Subscribe_StartFromFirst:
-		return true
-	case pb.Subscribe_StartFromLast:
-		return e.Sequence == uint64(newest)
-	case pb.Subscribe_StartAtSequence:
-		return e.Sequence >= uint64(r.EventsStoreTypeValue)
-	case pb.Subscribe_StartAtTime:
-		return e.Timestamp >= r.EventsStoreTypeValue
-	case pb.Subscribe_StartAtTimeDelta:
-		return e.Timestamp >= time.Now().Add(-time.Duration(r.EventsStoreTypeValue)*time.Second).UnixNano()
-	default:
-		return false
-	}
-}
-
-func (b *broker) subscribers() int { return get(b, func() int { return len(b.subs) }) }
-
-// ---- for tests
-
 // fast makes reconnecting quick.
 func fast() kubemq.Option {
 	return kubemq.WithReconnectPolicy(kubemq.ReconnectPolicy{InitialDelay: 5 * time.Millisecond, MaxDelay: 20 * time.Millisecond, Multiplier: 1.5})

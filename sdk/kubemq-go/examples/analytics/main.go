@@ -27,7 +27,7 @@ func main() {
 	for worker := range 2 {
 		sub, err := client.SubscribeToEvents(ctx, "order-notifications", "analytics",
 			kubemq.WithOnEvent(func(event *kubemq.Event) {
-				fmt.Printf("[Analytics %d] Recording metric: %s\n", worker+1, event.Metadata)
+				fmt.Printf("[Analytics] Recording metric: %s (worker %d)\n", event.Metadata, worker+1)
 			}),
 			kubemq.WithOnError(func(err error) {
 				log.Println("[Analytics] Error:", err)
