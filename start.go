@@ -70,7 +70,7 @@ func start(ctx context.Context, cfg config.Config, log zerolog.Logger) (err erro
 		parts := func() map[string]string { return map[string]string{"queue": work.State(), "events": publisher.State()} }
 		server, err := api.New(api.Options(cfg.HTTP), store, hub, parts, prometheus.NewRegistry(), as("api"))
 		if err != nil {
-			return &settingsError{err}
+			return &settingsError{fmt.Errorf("serve at HTTP_ADDR: %w", err)}
 		}
 		runAPI = server.Run
 	}
