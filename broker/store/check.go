@@ -9,13 +9,18 @@ import (
 // Check verifies what must always hold: that every entry's newest record is
 // where it is believed to be and says what the memory says, and that what is
 // counted adds up. It reads all that is alive, holding the store's lock, and is
-// meant for tests and repairs. Nothing may be committed meanwhile.
+// meant for tests and repairs.
 func (s *Store) Check() error {
-	if err := s.flush(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for s.err == nil && (s.busy || len(s.pending) > 0 || s.posDirty) {
+		s.due = true
+		wake(s.kick)
+		s.idle.Wait()
+	}
+	if s.err != nil {
+		return s.err
+	}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	live, bytesIn := make(map[*segment]int), make(map[*segment]int64)
@@ -53,8 +58,10 @@ func (s *Store) Check() error {
 			fault("%s: %d entries of %d bytes are alive, %d of %d are counted", seg.path, live[seg], bytesIn[seg], seg.live, seg.bytes)
 		}
 		delete(live, seg)
-		if info, err := seg.file.Stat(); err != nil || info.Size() != seg.size {
-			fault("%s: is not %d bytes long: %w", seg.path, seg.size, err)
+		if info, err := seg.file.Stat(); err != nil {
+			fault("%w", err)
+		} else if info.Size() != seg.size {
+			fault("%s: is %d bytes long, not %d", seg.path, info.Size(), seg.size)
 		}
 	}
 	if len(live) > 0 {
@@ -67,21 +74,6 @@ func (s *Store) Check() error {
 		return fmt.Errorf("%w: %w", ErrDamaged, errors.Join(faults...))
 	}
 	return nil
-}
-
-// flush waits until everything that was committed is on disk.
-func (s *Store) flush() error {
-	s.mu.Lock()
-	var last *Commit
-	if n := len(s.pending); n > 0 {
-		last = s.pending[n-1]
-	}
-	s.mu.Unlock()
-	if last != nil {
-		wake(s.kick)
-		return last.Wait()
-	}
-	return s.Err()
 }
 
 func (s *Store) checkMessage(q *queueState, seq uint64, m *Message) error {

@@ -8,14 +8,13 @@ import (
 // The kinds of records. A record is its kind, then the fields, numbers as
 // uvarints, texts behind their length.
 const (
-	recordPut       = 1 // queue, sequence, 3 times, received, limit, dead letter queue, from, payload
-	recordReceived  = 2 // queue, sequence, received
-	recordSettled   = 3 // queue, sequence
-	recordEvent     = 4 // channel, sequence, time, payload
-	recordPosition  = 5 // client, channel, group, sequence
-	recordLast      = 6 // kind (q or e), name, last sequence, first sequence that is kept
-	recordDelete    = 7 // kind (q or e), name
-	recordForgotten = 8 // channel, first sequence that is kept
+	recordPut      = 1 // queue, sequence, 3 times, received, limit, dead letter queue, from, payload
+	recordReceived = 2 // queue, sequence, received
+	recordSettled  = 3 // queue, sequence
+	recordEvent    = 4 // channel, sequence, time, payload
+	recordPosition = 5 // client, channel, group, sequence
+	recordLast     = 6 // kind (q or e), name, last sequence, first sequence that is kept
+	recordDelete   = 7 // kind (q or e), name
 )
 
 const (
@@ -72,11 +71,6 @@ func appendLast(b []byte, kind byte, name string, last, first uint64) []byte {
 
 func appendDelete(b []byte, kind byte, name string) []byte {
 	return appendText(append(b, recordDelete, kind), name)
-}
-
-func appendForgotten(b []byte, channel string, first uint64) []byte {
-	b = appendText(append(b, recordForgotten), channel)
-	return binary.AppendUvarint(b, first)
 }
 
 // fields takes a record apart; after the first fault everything is zero.

@@ -89,6 +89,8 @@ type Store struct {
 	mu        sync.Mutex // protects all below; not held over I/O
 	err       error      // why nothing works any more
 	pending   []*Commit  // in order, not yet taken by the writer
+	busy      bool       // the writer is at a frame
+	idle      sync.Cond  // of mu: a frame is done, or err is set
 	due       bool       // pending is to be written now
 	lazy      bool       // a timer will make it due
 	next      uint64     // number of the next frame
@@ -122,6 +124,7 @@ func Open(dir string, o Options) (*Store, error) {
 		kick: make(chan struct{}, 1), sweep: make(chan struct{}, 1), stop: make(chan struct{}), rest: make(chan struct{}), failed: make(chan struct{}),
 		queues: make(map[string]*queueState), channels: make(map[string]*channelState), positions: make(map[Position]*positionState),
 	}
+	s.idle.L = &s.mu
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
@@ -187,6 +190,7 @@ func (s *Store) fail(err error) {
 		c.finish(s.err)
 	}
 	s.pending = nil
+	s.idle.Broadcast()
 	for _, ch := range s.channels {
 		ch.tell()
 	}

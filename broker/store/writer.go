@@ -70,6 +70,7 @@ func (s *Store) takePending(stopping bool) (commits []*Commit, roll bool, extra 
 	if len(commits) == 0 && len(extra) == 0 {
 		return nil, false, nil
 	}
+	s.busy = true
 	if len(s.segments) == 0 || s.current().size >= s.options.SegmentBytes {
 		roll, extra = true, s.checkpoint()
 	}
@@ -124,6 +125,8 @@ func (s *Store) writeFrame(buf []byte, commits []*Commit, roll bool, extra []byt
 		return nil, err
 	}
 	s.mu.Lock()
+	s.busy = false
+	s.idle.Broadcast()
 	s.next++
 	grown := int64(frameHeader + len(payload))
 	seg.size += grown
