@@ -45,6 +45,10 @@ type Client struct {
 // child is something that Close ends before it ends the client's context.
 type child struct{ end func() }
 
+// leastWait is how long Close waits at least for goroutines that only have to
+// notice that they are at their end.
+const leastWait = 500 * time.Millisecond
+
 // ServerInfo is what a broker says about itself.
 type ServerInfo struct {
 	Host                string
@@ -168,7 +172,7 @@ func (c *Client) Close() error {
 	c.routines.Wait()
 	c.calls.Wait()
 	c.notices.close(c.opts.states.OnClosed)
-	if !waitFor(&c.handlers, c.opts.drainTimeout) {
+	if !waitFor(&c.handlers, max(c.opts.drainTimeout, leastWait)) {
 		err = errors.Join(err, errors.New("kubemq: close: a callback still runs"))
 	}
 	c.closeOK = err

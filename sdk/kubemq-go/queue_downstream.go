@@ -120,13 +120,16 @@ func (d *downstream) get(ctx context.Context, p poll) (*PollResponse, error) {
 		AutoAck:         p.autoAck,
 	}
 	asked := time.Now()
-	if err := d.send(ctx, req); err != nil {
+	// A broker that does not read lets a write wait for ever, whatever ctx says.
+	stop := context.AfterFunc(ctx, d.cancel)
+	err := d.send(ctx, req)
+	stop()
+	if err != nil {
 		return nil, callError(ctx, p.op, p.channel, id, err)
 	}
 	limit := time.NewTimer(p.wait + DefaultQueuePollTimeout)
 	defer limit.Stop()
 	var r *pb.QueuesDownstreamResponse
-	var err error
 	select {
 	case r = <-answer:
 	case <-d.done:

@@ -97,7 +97,7 @@ func (r *QueueDownstreamReceiver) Poll(ctx context.Context, req *PollRequest) (*
 	}
 	resp, err := r.stream.get(ctx, p)
 	if err != nil {
-		r.retire()
+		r.retire(p)
 		return nil, r.fault(ctx, p.op, p.channel, err)
 	}
 	return resp, nil
@@ -159,12 +159,23 @@ func (r *QueueDownstreamReceiver) revive(ctx context.Context, p poll) error {
 	return err
 }
 
-// retire closes the stream without waiting for its end; with the turn held.
-func (r *QueueDownstreamReceiver) retire() {
+// pollGrace is how long a stream with a poll under way may take to end when it
+// is given up: long enough for settlements on their way, short since the broker
+// may still give messages to that poll.
+const pollGrace = 100 * time.Millisecond
+
+// retire gives up the stream after a failed poll, without waiting for its end;
+// with the turn held.
+func (r *QueueDownstreamReceiver) retire(p poll) {
 	stream := r.stream
 	r.stream = nil
 	stream.retire()
-	r.retired.Go(func() { stream.shutdown(r.c.grace()) })
+	if p.autoAck {
+		// What the broker would give to this poll would be lost: worse than a
+		// settlement that is, after which a message comes twice.
+		stream.cancel()
+	}
+	r.retired.Go(func() { stream.shutdown(min(pollGrace, r.c.grace())) })
 }
 
 // Errors returns what cannot be returned elsewhere: settlements that the broker
@@ -190,8 +201,8 @@ func (r *QueueDownstreamReceiver) report(err error) {
 
 // Close ends the receiver: a Poll under way returns an error, settlements made
 // before are delivered, and the broker gives every unsettled message back to its
-// queue. It waits up to 1 s for the broker to end the stream before it breaks it
-// off. Calling it again waits for the same end. It always returns nil.
+// queue. It waits up to 1 s, 100 ms after a Poll under way, for the broker to end
+// the stream before it breaks it off. Calling it again waits for the same end. It always returns nil.
 func (r *QueueDownstreamReceiver) Close() error {
 	r.once.Do(func() {
 		r.cancel()
@@ -234,8 +245,12 @@ func (c *Client) PollQueue(ctx context.Context, req *PollRequest) (*PollResponse
 	defer release()
 	defer c.spawn(end) // in the background; if refused, Close ends the stream
 	resp, err := stream.get(ctx, p)
-	if err != nil && isClosed(c.closing) {
+	if err == nil {
+		return resp, nil
+	}
+	stream.cancel() // at once: what the broker gives to this poll now is lost
+	if isClosed(c.closing) {
 		return nil, closedError(p.op, p.channel, ErrClientClosed)
 	}
-	return resp, err
+	return nil, err
 }
