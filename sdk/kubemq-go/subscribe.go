@@ -74,6 +74,7 @@ func (s *Subscription) IsDone() bool { return isClosed(s.done) }
 
 func (s *Subscription) leave() {
 	if s.left.Add(-1) == 0 {
+		s.cancel() // also when its context ended: nothing of it may stay with the client
 		close(s.done)
 	}
 }
@@ -270,6 +271,7 @@ func (f *feed) run() {
 	defer f.sub.leave()
 	policy := filled(f.c.opts.reconnect)
 	for try := 0; ; try++ {
+		opened := time.Now()
 		alive, err := f.session()
 		if f.ctx.Err() != nil {
 			f.stopped()
@@ -280,7 +282,8 @@ func (f *feed) run() {
 			f.failed <- err
 			return
 		}
-		if alive {
+		// A broker that does not confirm took it if it let it live.
+		if alive || time.Since(opened) > policy.MaxDelay {
 			try = 0
 		}
 		f.c.log.Warn("subscription lost its stream", "channel", f.request.GetChannel(), "group", f.request.GetGroup(), "error", err)
