@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"fmt"
+	"os"
 
 	"testing"
 	"time"
@@ -75,6 +76,17 @@ func (r *running) restart() *running {
 	r.t.Helper()
 	r.stop()
 	return start(r.t, broker.Options{DataDir: r.dir})
+}
+
+// crash runs another broker over what is on disk at this moment, as after kill
+// -9. The old one keeps running beside it.
+func (r *running) crash() *running {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(r.dir)); err != nil {
+		r.t.Fatal(err)
+	}
+	return start(r.t, broker.Options{DataDir: dir})
 }
 
 func dial(t testing.TB, addr string) *grpc.ClientConn {

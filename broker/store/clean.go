@@ -10,16 +10,18 @@ import (
 // wait long.
 const copyBytes = 1 << 20
 
-// mayClean says whether the front can go or is worth copying.
+// mayClean says whether the front can go or is worth copying. Where checkpoints
+// or frames are large against the entries, copying may not make the log shorter:
+// the credit ends that.
 func (s *Store) mayClean() bool {
 	if len(s.segments) < 2 {
 		return false
 	}
-	return s.segments[0].live == 0 || s.logBytes > s.options.CleanBytes && s.logBytes > 2*s.liveBytes+s.options.SegmentBytes
+	return s.segments[0].live == 0 ||
+		s.credit > 0 && s.logBytes > s.options.CleanBytes && s.logBytes > 2*s.liveBytes+s.options.SegmentBytes
 }
 
-// clean gives disk space back. What it copies is bounded by what was written:
-// after the log has grown by n dead bytes, about n live ones are copied.
+// clean gives disk space back.
 func (s *Store) clean() {
 	for {
 		select {
@@ -92,14 +94,14 @@ func (s *Store) copyForward(seg *segment) error {
 			return err
 		}
 		at := offset + frameHeader
-		t, size := s.Begin(), 0
+		t, size := s.beginCopy(), 0
 		err = eachRecord(payload, func(o int, record []byte) error {
 			t.copyLive(record, place{segment: seg, offset: at + int64(o), length: len(record)})
 			if size += len(record); size < copyBytes {
 				return nil
 			}
 			err := t.Commit(false).Wait()
-			t, size = s.Begin(), 0
+			t, size = s.beginCopy(), 0
 			return err
 		})
 		if err := errors.Join(t.Commit(false).Wait(), err); err != nil {
@@ -108,6 +110,12 @@ func (s *Store) copyForward(seg *segment) error {
 		offset = at + int64(len(payload))
 	}
 	return nil
+}
+
+func (s *Store) beginCopy() *Tx {
+	t := s.Begin()
+	t.c.copies = true
+	return t
 }
 
 // frameAt reads the frame at an offset.

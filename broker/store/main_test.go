@@ -8,7 +8,7 @@ import (
 
 // TestMain sizes the random tests.
 func TestMain(m *testing.M) {
-	checks := map[string]string{"": "25", "small": "25", "ci": "100", "full": "2000"}[os.Getenv("ORDERD_TEST_SIZE")]
+	checks := map[string]string{"": "8", "small": "8", "ci": "100", "full": "2000"}[os.Getenv("ORDERD_TEST_SIZE")]
 	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
 	}

@@ -70,6 +70,7 @@ func (s *Store) recover() error {
 	if s.next <= synced {
 		return fmt.Errorf("%s: the log ends before frame %d, which was synced: %w", s.dir, synced, ErrDamaged)
 	}
+	s.credit = s.logBytes
 	for name, c := range s.channels {
 		s.recoverEvents(c, events[name])
 	}

@@ -97,6 +97,7 @@ type Store struct {
 	segments  []*segment // oldest first, the last one is written to
 	logBytes  int64
 	liveBytes int64
+	credit    int64 // bytes that the cleaner may copy: as many as others have written
 	memory    int64 // payload bytes held
 	queues    map[string]*queueState
 	channels  map[string]*channelState

@@ -10,6 +10,7 @@ type Commit struct {
 	err     error // valid when done is closed
 	records []pendingRecord
 	size    int
+	copies  bool // it is the cleaner's
 }
 
 // pendingRecord is a record and what has to learn its place.

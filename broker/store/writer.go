@@ -178,6 +178,11 @@ func (s *Store) roll() error {
 // settle tells messages and events where they are now.
 func (s *Store) settle(commits []*Commit, places []place) {
 	for _, c := range commits {
+		if c.copies {
+			s.credit -= int64(c.size)
+		} else {
+			s.credit += int64(c.size)
+		}
 		for _, r := range c.records {
 			p := places[0]
 			places = places[1:]
