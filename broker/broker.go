@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	pb "github.com/kubemq-io/protobuf/go"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
@@ -92,7 +91,7 @@ func Open(o Options, log zerolog.Logger) (*Broker, error) {
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(b.authorizeUnary), grpc.ChainStreamInterceptor(b.authorizeStream),
 	)
-	pb.RegisterKubemqServer(b.server, &service{b: b})
+	register(b.server, &service{b: b})
 	reflection.Register(b.server)
 	b.workers.Go(func() { qs.clock(b.stopping) })
 	return b, nil

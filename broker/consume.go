@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,9 +19,8 @@ import (
 // there is nobody to give them to. What it returns counts as received, on disk.
 func (qs *queues) poll(ctx context.Context, stop <-chan struct{}, name string, limit int, wait time.Duration) ([]*entry, error) {
 	w := &waiter{max: limit, granted: make(chan grant, 1)}
-	var q *queue
 	qs.change(true, func(c *change) {
-		q = qs.queue(name)
+		q := qs.queue(name)
 		w.place = q.waiters.PushBack(w)
 		c.touch(q)
 	})
@@ -31,11 +31,11 @@ func (qs *queues) poll(ctx context.Context, stop <-chan struct{}, name string, l
 	select {
 	case g = <-w.granted:
 	case <-timer.C:
-		g = qs.withdraw(q, w)
+		g = qs.withdraw(name, w)
 	case <-ctx.Done():
-		g, err = qs.withdraw(q, w), ctx.Err()
+		g, err = qs.withdraw(name, w), ctx.Err()
 	case <-stop:
-		g, err = qs.withdraw(q, w), errStopping
+		g, err = qs.withdraw(name, w), errStopping
 	}
 	if err == nil {
 		err = ctx.Err() // it may have ended at the same time
@@ -64,14 +64,15 @@ func firstError(errs ...error) error {
 }
 
 // withdraw ends a wait. It returns what was granted before that.
-func (qs *queues) withdraw(q *queue, w *waiter) grant {
+func (qs *queues) withdraw(name string, w *waiter) grant {
 	qs.mu.Lock()
 	waits := w.place != nil
 	if waits {
+		q := qs.byName[name]
 		q.waiters.Remove(w.place)
 		w.place = nil
 		if !q.known && q.waiters.Len() == 0 {
-			delete(qs.byName, q.name)
+			delete(qs.byName, name)
 		}
 	}
 	qs.mu.Unlock()
@@ -130,6 +131,9 @@ func (qs *queues) look(name string, limit int) ([]*pb.QueueMessage, error) {
 			break
 		}
 		m, err := qs.message(e.m, e.received)
+		if errors.Is(err, store.ErrGone) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -31,14 +31,6 @@ const (
 	closeByServer     = 11
 )
 
-func seqs(a *pb.QueuesDownstreamResponse) []int64 {
-	var out []int64
-	for _, m := range a.Messages {
-		out = append(out, int64(m.Attributes.Sequence))
-	}
-	return out
-}
-
 func counts(a *pb.QueuesDownstreamResponse) []int32 {
 	var out []int32
 	for _, m := range a.Messages {
@@ -98,6 +90,7 @@ func TestGet_Message(t *testing.T) {
 }
 
 func TestGet_Waits(t *testing.T) {
+	t.Parallel()
 	r := start(t, broker.Options{})
 	c := r.consumer()
 	for _, w := range []struct {
@@ -380,11 +373,13 @@ func TestStreamEnds(t *testing.T) {
 	r.send("q", "1", "2", "3")
 	c := r.consumer()
 	c.settle(ackRange, c.expect("q", 2, "[1 2] [1 1]").TransactionId, 1)
+	eventually(t, "the acknowledgement is handled", func() bool { return r.broker.Stats().Unacked == 1 })
 	c.end()
 	r.consumer().expect("q", 10, "[2 3] [2 1]")
 }
 
 func TestDelay(t *testing.T) {
+	t.Parallel()
 	r := start(t, broker.Options{})
 	batch := &pb.QueueMessagesBatchRequest{}
 	for range 2_000 { // a KubeMQ server looks at the first 1,024 only
@@ -410,6 +405,7 @@ func TestDelay(t *testing.T) {
 }
 
 func TestExpiration(t *testing.T) {
+	t.Parallel()
 	r := start(t, broker.Options{})
 	var batch pb.QueueMessagesBatchRequest
 	for _, body := range []string{"held", "waits", "stays"} {

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +48,19 @@ func (h *hub) count() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.listening
+}
+
+// patterns returns what somebody is subscribed to, each once.
+func (h *hub) patterns() []string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	names := slices.Collect(maps.Keys(h.exact))
+	for _, s := range h.wild {
+		if !slices.Contains(names, s.pattern) {
+			names = append(names, s.pattern)
+		}
+	}
+	return names
 }
 
 func (h *hub) subscribe(r *pb.Subscribe) *subscription {

@@ -108,22 +108,39 @@ func (k *keptEvents) unsubscribe(rd *reader) {
 	defer k.mu.Unlock()
 	delete(k.readers, rd)
 	if g := rd.group; g != nil {
-		if g.members--; g.members == 0 {
+		if g.members--; g.members == 0 && k.groups[rd.at] == g {
 			delete(k.groups, rd.at)
 		}
 	}
 }
 
-// drop ends the subscriptions to a channel.
-func (k *keptEvents) drop(channel string) {
+// delete removes a channel with its events and positions, and ends the
+// subscriptions to it.
+func (k *keptEvents) delete(channel string) error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
+	t := k.store.Begin()
+	t.DeleteChannel(channel)
+	commit := t.Commit(false)
 	for rd := range k.readers {
 		if rd.at.Channel == channel {
 			close(rd.dropped)
 			delete(k.readers, rd)
+			delete(k.groups, rd.at)
 		}
 	}
+	k.mu.Unlock()
+	return commit.Wait()
+}
+
+// subscribed returns the channels that somebody is subscribed to.
+func (k *keptEvents) subscribed() map[string]bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	live := make(map[string]bool)
+	for rd := range k.readers {
+		live[rd.at.Channel] = true
+	}
+	return live
 }
 
 var errDropped = status.Error(codes.Aborted, "the channel was deleted")

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
-	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	"orderd/broker"
@@ -224,11 +224,13 @@ func TestStop_EndsStreams(t *testing.T) {
 
 // What is delayed, counted, dead or kept survives a restart and a crash.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	for _, again := range []struct {
 		name string
 		run  func(*running) *running
 	}{{"stop", (*running).restart}, {"crash", (*running).crash}} {
 		t.Run(again.name, func(t *testing.T) {
+			t.Parallel()
 			r := start(t, broker.Options{})
 			delayed, last := message("later", "x"), message("q", "last time")
 			delayed.Policy = &pb.QueueMessagePolicy{DelaySeconds: 1}

@@ -244,14 +244,15 @@ func (c *change) put(name string, m *store.Message, payload []byte) {
 	c.touch(q)
 }
 
-// release ends a consumer's hold of a message and says whether there was one.
+// release ends a consumer's hold of a message and says whether there was one,
+// and still is a message.
 func (c *change) release(e *entry) bool {
 	if !e.held {
 		return false
 	}
 	e.held = false
 	e.q.held--
-	return true
+	return !c.Gone(e.m)
 }
 
 // setAlarm has the clock look when the next message falls due.

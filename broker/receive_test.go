@@ -30,6 +30,7 @@ func received(a *pb.ReceiveQueueMessagesResponse) string {
 }
 
 func TestReceiveQueueMessages(t *testing.T) {
+	t.Parallel()
 	r := start(t, broker.Options{})
 	r.send("q", "1", "2", "3")
 	for range 2 {
@@ -120,6 +121,7 @@ func TestReceiveQueueMessages_Refusals(t *testing.T) {
 }
 
 func TestAckAllQueueMessages(t *testing.T) {
+	t.Parallel()
 	r := start(t, broker.Options{})
 	later := message("q", "later")
 	later.Policy = &pb.QueueMessagePolicy{DelaySeconds: 1}
@@ -143,6 +145,7 @@ func TestAckAllQueueMessages(t *testing.T) {
 }
 
 func TestReceiveQueueMessages_CountsExpired(t *testing.T) {
+	t.Parallel()
 	r := start(t, broker.Options{})
 	m := message("q", "x")
 	m.Policy = &pb.QueueMessagePolicy{ExpirationSeconds: 1, DelaySeconds: 0}
@@ -151,7 +154,7 @@ func TestReceiveQueueMessages_CountsExpired(t *testing.T) {
 	c := r.consumer()
 	c.expect("q", 1, "[x] [1]") // holds it until it is overdue
 	wg.Go(func() {
-		if a := r.receive("q", 1, 4, false); a.MessagesExpired != 1 || len(a.Messages) != 0 {
+		if a := r.receive("q", 1, 2, false); a.MessagesExpired != 1 || len(a.Messages) != 0 {
 			t.Errorf("answer %v, want one expired", a)
 		}
 	})

@@ -10,5 +10,8 @@ var ErrLocked = errors.New("the store is open in another process")
 // of the log. The error's text names the file and the offset.
 var ErrDamaged = errors.New("the store is damaged")
 
+// ErrGone is returned for a message that was settled.
+var ErrGone = errors.New("the message is settled")
+
 // ErrClosed is returned by everything after Close.
 var ErrClosed = errors.New("the store is closed")

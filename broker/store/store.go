@@ -230,13 +230,33 @@ func (s *Store) Messages(queue string) []*Message {
 	return out
 }
 
+// Queue describes a queue: how many messages there are, the size of their
+// payloads, the lowest sequence among them and the highest there ever was.
+func (s *Store) Queue(name string) (messages int, bytes int64, first, last uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[name]
+	if q == nil {
+		return 0, 0, 0, 0
+	}
+	first = q.last + 1
+	for seq, m := range q.messages {
+		bytes += int64(m.size)
+		first = min(first, seq)
+	}
+	return len(q.messages), bytes, first, q.last
+}
+
 // Payload returns the message's payload, which must not be changed. It reads
 // the disk if the payload is not in memory.
 func (s *Store) Payload(m *Message) ([]byte, error) {
 	for {
 		s.mu.Lock()
-		payload, p, size := m.payload, m.place, m.size
+		payload, p, size, gone := m.payload, m.place, m.size, m.gone
 		s.mu.Unlock()
+		if gone {
+			return nil, ErrGone
+		}
 		if payload != nil || size == 0 {
 			return payload, nil
 		}

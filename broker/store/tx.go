@@ -118,6 +118,9 @@ func (t *Tx) Settle(m *Message) {
 	delete(m.queue.messages, m.Seq)
 }
 
+// Gone says whether m was settled, or its queue deleted.
+func (t *Tx) Gone(m *Message) bool { return m.gone }
+
 // forget frees what m holds.
 func (s *Store) forget(m *Message) {
 	m.gone = true
