@@ -260,7 +260,7 @@ func load(p *process, prefix string, stop <-chan struct{}) (accepted func() []st
 func TestKill(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, settings ...string) {
 		dir := t.TempDir()
-		settings = append(settings, "LEASE=2s", "WORKERS=8")
+		settings = append(settings, "LEASE=2s", "WORKERS=8", "MAX_DEATHS=1000")
 		p := startOrderd(t, dir, settings...)
 		const stock = 1_000_000
 		p.must(200, "PUT", "/inventory/default", fmt.Sprintf(`{"onHand":%d}`, stock))
@@ -269,8 +269,15 @@ func TestKill(t *testing.T) {
 		for round := range rounds {
 			stop := make(chan struct{})
 			accepted := load(p, fmt.Sprint("k", round), stop)
-			// The moment of the kill is what varies.
-			<-time.After(time.Duration(20+37*round%160) * time.Millisecond)
+			before := p.books().Accepted
+			eventually(t, 20*time.Second, func() error {
+				if b := p.books(); b.Accepted < before+5 {
+					return fmt.Errorf("books: %+v", b)
+				}
+				return nil
+			})
+			// From then on, the moment of the kill is what varies.
+			<-time.After(time.Duration(37*round%160) * time.Millisecond)
 			p.kill()
 			close(stop)
 			all = append(all, accepted()...)
