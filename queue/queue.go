@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,12 +186,13 @@ const maxReasonBytes = 200
 
 func (q *Queue) message(d *orders.Dispatch) *kubemq.QueueMessage {
 	tags := map[string]string{tagCustomer: d.Customer, tagOrigin: orders.Origin, tagRound: strconv.Itoa(d.Round)}
+	if d.Kind == orders.DispatchDeadLetter {
+		tags[tagReason] = strings.ToValidUTF8(d.Reason[:min(len(d.Reason), maxReasonBytes)], "")
+	}
 	m := kubemq.NewQueueMessage().SetMetadata(metadata).SetBody(d.Body).SetTags(tags)
 	switch d.Kind {
 	case orders.DispatchDeadLetter:
-		// No policy: a copy waits for whoever watches that queue.
-		tags[tagReason] = d.Reason[:min(len(d.Reason), maxReasonBytes)]
-		return m.SetChannel(q.options.DLQChannel)
+		return m.SetChannel(q.options.DLQChannel) // without a policy: a copy waits for whoever watches that queue
 	case orders.DispatchRetry:
 		m.SetChannel(q.options.RetryChannel)
 	default:
