@@ -23,12 +23,15 @@ type deadLetter struct {
 	Redrives   int            `json:"redrives"`
 	Order      jsontext.Value `json:"order,omitzero"`
 	Raw        []byte         `json:"raw,omitempty"` // base64
+	Note       string         `json:"note,omitzero"`
+	DoneAt     orders.Millis  `json:"doneAt,omitzero"`
 }
 
 func deadLetterOut(d *orders.DeadLetter) deadLetter {
 	out := deadLetter{
 		ID: d.ID, OrderID: d.OrderID, Status: d.Status, Reason: d.Reason, ErrorClass: d.Class, Step: d.Step,
 		Round: d.Round, FailedAt: d.FailedAt, Redrives: d.Redrives, Raw: d.Raw,
+		Note: d.Note, DoneAt: d.DoneAt,
 	}
 	if d.Order != nil {
 		out.Order = d.Order.AppendJSON(nil)
@@ -95,7 +98,11 @@ func (s *Server) redriveDeadLetter(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.store.Redrive(r.Context(), id, x.by)
+	force, err := x.flag("force")
+	if err != nil {
+		return err
+	}
+	o, err := s.store.Redrive(r.Context(), id, x.by, force)
 	if err != nil {
 		return err
 	}

@@ -196,7 +196,11 @@ func (s *Server) redriveOrder(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.store.RedriveOrder(r.Context(), id, x.by)
+	force, err := x.flag("force")
+	if err != nil {
+		return err
+	}
+	o, err := s.store.RedriveOrder(r.Context(), id, x.by, force)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ var (
 	beforeParam           = &parameter{name: "before", means: "only what failed before this time", schema: timeSchema}
 	afterParam            = &parameter{name: "after", means: "only what failed at this time or later", schema: timeSchema}
 
+	forceParam = &parameter{name: "force", means: "`true`: past MAX_REDRIVES too", schema: `{"type":"boolean","default":false}`}
+
 	subscriberParam     = &parameter{name: "subscriber", means: "only of this subscriber, `email` or `push`", schema: textSchema}
 	deliveryStatusParam = &parameter{name: "status", means: "only `pending`, `sending`, `sent`, `skipped`, `failed` or `unknown`", schema: `{"enum":["pending","sending","sent","skipped","failed","unknown"]}`}
 

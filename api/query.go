@@ -97,6 +97,12 @@ func (x *exchange) oneOf(name string, words ...string) (string, error) {
 	return "", fault(orders.KindInvalid, name, "This has to be one of %s.", strings.Join(words, ", "))
 }
 
+// flag reads a parameter that is true or false; false if it is not there.
+func (x *exchange) flag(name string) (bool, error) {
+	v, err := x.oneOf(name, "true", "false")
+	return v == "true", err
+}
+
 // orderID returns a parameter that has to be an order's id, or empty.
 func (x *exchange) orderID(name string) (string, error) {
 	v := x.query.Get(name)

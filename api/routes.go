@@ -37,14 +37,14 @@ var routes = []*route{
 	{method: "POST", path: "/orders/{id}/cancel", does: "cancel an order; 202 while a worker holds it", handle: (*Server).cancelOrder,
 		body: "Reason", ok: "200 Order", also: "202", fails: "400 404 409 413 415 422 503"},
 	{method: "POST", path: "/orders/{id}/redrive", does: "start a failed or expired order again", handle: (*Server).redriveOrder,
-		body: "Empty", ok: "202 Order", fails: "400 404 409 413 415 422 503"},
+		query: []*parameter{forceParam}, body: "Empty", ok: "202 Order", fails: "400 404 409 413 415 422 503"},
 
 	{method: "GET", path: "/dead-letters", does: "list dead letters, the newest first", handle: (*Server).listDeadLetters,
 		query: []*parameter{deadLetterStatusParam, errorClassParam, customerParam, reasonParam, beforeParam, afterParam, limitParam, cursorParam}, ok: "200 DeadLetterList", fails: "422 503"},
 	{method: "GET", path: "/dead-letters/{id}", does: "a dead letter with its order and attempts", handle: (*Server).getDeadLetter,
 		ok: "200 DeadLetter", fails: "404 503"},
 	{method: "POST", path: "/dead-letters/{id}/redrive", does: "start the order of an open dead letter again", handle: (*Server).redriveDeadLetter,
-		body: "Empty", ok: "202 Order", fails: "400 404 409 413 415 422 503"},
+		query: []*parameter{forceParam}, body: "Empty", ok: "202 Order", fails: "400 404 409 413 415 422 503"},
 	{method: "POST", path: "/dead-letters/{id}/discard", does: "close an open dead letter for good", handle: (*Server).discardDeadLetter,
 		body: "Reason", ok: "200 DeadLetter", fails: "400 404 409 413 415 422 503"},
 

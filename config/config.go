@@ -51,6 +51,7 @@ type Store struct {
 	EventRetention time.Duration `env:"EVENT_RETENTION" envDefault:"720h" min:"1h" max:"87600h" doc:"How long the event log, handled marks and deliveries are kept. An order's history stays with the order."`
 	OrderRetention time.Duration `env:"ORDER_RETENTION" envDefault:"0s" min:"0s" max:"876000h" doc:"How long finished orders are kept. 0: for ever."`
 	BackorderMax   time.Duration `env:"BACKORDER_MAX" envDefault:"72h" min:"1m" max:"8760h" doc:"How long an order may wait for stock before it becomes a dead letter."`
+	MaxRedrives    int           `env:"MAX_REDRIVES" envDefault:"10" min:"0" max:"1000000" doc:"How often an order may be redriven without force=true. 0: without end."`
 }
 
 // KubeMQ is for queue.Connection.

@@ -29,6 +29,8 @@ type DeadLetter struct {
 	Order    *Order // nil if there is no order
 	Raw      []byte // the message byte for byte, if it did not become an order
 	Customer string
+	Note     string // why it was discarded
+	DoneAt   Millis // when it was redriven or discarded
 }
 
 // DeadLetterFilter selects dead letters. The zero value of a field selects all.
@@ -74,18 +76,16 @@ func clip(s string, limit int) string {
 	return strings.ReplaceAll(s, "\x00", "") // PostgreSQL's text cannot hold it
 }
 
-const deadLetterColumns = "d.id, d.order_id, d.round, d.status, d.reason, d.class, d.step, d.failed_at, d.customer, d.raw"
+const deadLetterColumns = "d.id, d.order_id, d.round, d.status, d.reason, d.class, d.step, d.failed_at, d.customer, d.raw, d.note, d.done_at"
 
 func (d *DeadLetter) scan(scan scanFunc) error {
-	err := scan(&d.ID, &d.OrderID, &d.Round, &d.Status, &d.Reason, &d.Class, &d.Step, &d.FailedAt, &d.Customer, &d.Raw)
+	err := scan(&d.ID, &d.OrderID, &d.Round, &d.Status, &d.Reason, &d.Class, &d.Step, &d.FailedAt, &d.Customer, &d.Raw, &d.Note, &d.DoneAt)
 	d.Redrives = max(0, d.Round-1)
 	return err
 }
 
-// DeadLetters returns dead letters, the newest first, each with its order but
-// without history, and the cursor of the next page, empty on the last.
-// KindInvalid for a cursor that is none.
-func (s *Store) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, string, error) {
+// where is the filter without its cursor.
+func (f *DeadLetterFilter) where() *where {
 	w := new(where)
 	w.equal("d.status", f.Status)
 	w.equal("d.class", f.Class)
@@ -97,6 +97,14 @@ func (s *Store) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLett
 	if f.After != 0 {
 		w.add("d.failed_at >= ?", int64(f.After))
 	}
+	return w
+}
+
+// DeadLetters returns dead letters, the newest first, each with its order but
+// without history, and the cursor of the next page, empty on the last.
+// KindInvalid for a cursor that is none.
+func (s *Store) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, string, error) {
+	w := f.where()
 	if err := w.before("d.failed_at", "d.id", f.Cursor); err != nil {
 		return nil, "", err
 	}
@@ -163,81 +171,31 @@ func (s *Store) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
 	return d, err
 }
 
-// Redrive starts a new round for the order of an open dead letter: fresh
-// attempts, a new expiresAt. KindConflict if the dead letter is not open or has
-// no order.
-func (s *Store) Redrive(ctx context.Context, id, by string) (Order, error) {
-	var out Order
-	err := s.change(ctx, "redrive dead letter "+id, func(t *tx) error {
-		d, err := t.openDeadLetter(id)
+// openDeadLetter reads and locks an open dead letter and its order, which is
+// nil if there is none. The order is locked first, as everywhere.
+func (t *tx) openDeadLetter(id string) (d DeadLetter, r *row, err error) {
+	get := &call{sql: "SELECT " + deadLetterColumns + " FROM dead_letters d WHERE d.id = $1", args: []any{id}, row: d.scan}
+	if err := t.run(get); err != nil {
+		return d, nil, err
+	}
+	if get.rows == 0 {
+		return d, nil, errorf(KindNotFound, "", "there is no dead letter %s", clip(id, maxIDBytes))
+	}
+	if d.Round > 0 {
+		rows, err := t.load([]string{d.OrderID})
 		if err != nil {
-			return err
+			return d, nil, err
 		}
-		if d.Round == 0 {
-			return errorf(KindConflict, "", "the dead letter is a message that did not become an order")
-		}
-		out, err = t.redrive(d.OrderID, by)
-		return err
-	})
-	if err != nil {
-		return Order{}, err
+		r = rows[d.OrderID]
 	}
-	return out, nil
-}
-
-// RedriveOrder starts a new round for a failed or expired order.
-func (s *Store) RedriveOrder(ctx context.Context, orderID, by string) (Order, error) {
-	var out Order
-	err := s.change(ctx, "redrive order "+orderID, func(t *tx) (err error) {
-		out, err = t.redrive(orderID, by)
-		return err
-	})
-	if err != nil {
-		return Order{}, err
+	get.sql += t.s.db.forUpdate()
+	if err := t.run(get); err != nil {
+		return d, nil, err
 	}
-	return out, nil
-}
-
-func (t *tx) redrive(orderID, by string) (Order, error) {
-	r, err := t.loadOne(orderID)
-	if err != nil {
-		return Order{}, err
+	if d.Status != DeadLetterOpen {
+		return d, nil, errorf(KindConflict, "status", "the dead letter is %s", d.Status)
 	}
-	if !r.Status.CanBecome(StatusCreated) {
-		return Order{}, errorf(KindConflict, "status", "an order that is %s cannot be redriven", r.Status)
-	}
-	closed := &call{sql: "UPDATE dead_letters SET status = 'redriven' WHERE order_id = $1 AND round = $2 AND status = 'open'",
-		args: []any{r.ID, r.Round}}
-	r.Round++
-	r.Attempts, r.Deaths = 0, 0
-	r.ExpiresAt = t.now.Add(t.s.options.Expiration)
-	r.cancelAt, r.cancelBy, r.cancelWhy = 0, "", ""
-	r.send(t, dispatchOrder, 0)
-	e := new(edits)
-	e.add(closed, t.audit(by, "redrive", r.ID, ""))
-	e.event(r.move(t, StatusCreated, by, "redriven"))
-	e.save(r)
-	return r.Order, e.write(t)
-}
-
-func (t *tx) audit(by, action, target, detail string) *call {
-	return &call{sql: "INSERT INTO audit (at, actor, action, target, detail) VALUES ($1, $2, $3, $4, $5)",
-		args: []any{int64(t.now), by, action, target, clip(detail, maxReasonBytes)}}
-}
-
-func (t *tx) openDeadLetter(id string) (DeadLetter, error) {
-	d, found := DeadLetter{}, false
-	err := t.run(&call{sql: "SELECT " + deadLetterColumns + " FROM dead_letters d WHERE d.id = $1" + t.s.db.forUpdate(), args: []any{id},
-		row: func(scan scanFunc) error { found = true; return d.scan(scan) }})
-	switch {
-	case err != nil:
-		return d, err
-	case !found:
-		return d, errorf(KindNotFound, "", "there is no dead letter %s", clip(id, maxIDBytes))
-	case d.Status != DeadLetterOpen:
-		return d, errorf(KindConflict, "status", "the dead letter is %s", d.Status)
-	}
-	return d, nil
+	return d, r, nil
 }
 
 // Discard closes an open dead letter; the order stays failed, its payment is
@@ -245,24 +203,18 @@ func (t *tx) openDeadLetter(id string) (DeadLetter, error) {
 func (s *Store) Discard(ctx context.Context, id, reason, by string) (DeadLetter, error) {
 	var out DeadLetter
 	err := s.change(ctx, "discard dead letter "+id, func(t *tx) error {
-		d, err := t.openDeadLetter(id)
+		d, r, err := t.openDeadLetter(id)
 		if err != nil {
 			return err
 		}
 		e := new(edits)
-		if d.Round > 0 {
-			r, err := t.loadOne(d.OrderID)
-			if err != nil {
-				return err
-			}
-			if r.Round == d.Round && r.Status == StatusFailed {
-				t.void(e, r)
-				e.save(r)
-			}
+		if r != nil && r.Round == d.Round && r.Status == StatusFailed {
+			t.void(e, r)
+			e.save(r)
 		}
-		e.add(&call{sql: "UPDATE dead_letters SET status = 'discarded', note = $1 WHERE id = $2", args: []any{clip(reason, maxReasonBytes), id}},
+		d.Status, d.Note, d.DoneAt = DeadLetterDiscarded, clip(reason, maxReasonBytes), t.now
+		e.add(&call{sql: "UPDATE dead_letters SET status = 'discarded', note = $1, done_at = $2 WHERE id = $3", args: []any{d.Note, int64(d.DoneAt), id}},
 			t.audit(by, "discard", id, reason))
-		d.Status = DeadLetterDiscarded
 		out = d
 		return e.write(t)
 	})

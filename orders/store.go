@@ -25,6 +25,7 @@ type Options struct {
 	EventRetention time.Duration // of the event log, handled marks and deliveries
 	OrderRetention time.Duration // of finished orders; 0: for ever
 	BackorderMax   time.Duration // how long an order may wait for stock before the dead letter
+	MaxRedrives    int           // redrives of an order that need no force; 0: no end
 }
 
 // Store keeps orders and everything that follows from them. Made by Open; safe

@@ -155,7 +155,7 @@ func TestStore_Claim_foreign(t *testing.T) {
 			if d.Class == "invalid_message" && string(d.Raw) != "\xff\x00 no JSON" {
 				t.Errorf("raw: %q", d.Raw)
 			}
-			_, err := s.Redrive(t.Context(), d.ID, "test")
+			_, err := s.Redrive(t.Context(), d.ID, "test", false)
 			wantKind(t, err, orders.KindConflict)
 		}
 		ours := arrival("6", `{"orderId":"gone","customer":"bob","items":1,"total":2}`)
@@ -198,11 +198,11 @@ func TestStore_Finish_retryAndDeadLetter(t *testing.T) {
 		if err != nil || len(letters) != 1 || letters[0].Order == nil || letters[0].Step != orders.StepPayment {
 			t.Fatalf("dead letters: %+v, %v", letters, err)
 		}
-		again, err := s.Redrive(t.Context(), letters[0].ID, "eve")
+		again, err := s.Redrive(t.Context(), letters[0].ID, "eve", false)
 		if err != nil || again.Status != orders.StatusCreated || again.Round != 2 || again.Attempts != 0 {
 			t.Fatalf("redrive: %+v, %v", again, err)
 		}
-		_, err = s.Redrive(t.Context(), letters[0].ID, "eve")
+		_, err = s.Redrive(t.Context(), letters[0].ID, "eve", false)
 		wantKind(t, err, orders.KindConflict)
 		mustConfirm(t, s, order)
 		wantStatus(t, s, order.ID, orders.StatusConfirmed)
@@ -218,7 +218,7 @@ func TestStore_Finish_refusedPaymentGetsNewKey(t *testing.T) {
 			t.Errorf("first key: %s", got)
 		}
 		mustFinish(t, s, orders.Outcome{OrderID: order.ID, Token: c.Token, Kind: orders.OutcomeFail, Class: "refused", Reason: "no", Payment: orders.PaymentRefused})
-		if _, err := s.RedriveOrder(t.Context(), order.ID, "eve"); err != nil {
+		if _, err := s.RedriveOrder(t.Context(), order.ID, "eve", false); err != nil {
 			t.Fatal(err)
 		}
 		c = mustClaim(t, s, order)
@@ -616,7 +616,7 @@ func TestStore_ExpireDue(t *testing.T) {
 		if c := mustClaim(t, s, order); c.Verdict != orders.Ignored {
 			t.Errorf("claim of an expired order: %+v", c)
 		}
-		if got, err := s.RedriveOrder(t.Context(), order.ID, "eve"); err != nil || got.Status != orders.StatusCreated {
+		if got, err := s.RedriveOrder(t.Context(), order.ID, "eve", false); err != nil || got.Status != orders.StatusCreated {
 			t.Errorf("redrive: %+v, %v", got, err)
 		}
 		eventually(t, func() error {
