@@ -246,7 +246,9 @@ func (r *Receiver) open(ctx context.Context) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	receiver, err := client.NewQueueDownstreamReceiver(ctx)
+	// v2.0.4 ends a receiver with the context it was made with: it is to end with
+	// Close only.
+	receiver, err := client.NewQueueDownstreamReceiver(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, r.notOpened(ctx, errors.Join(err, client.Close()))
 	}
