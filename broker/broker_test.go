@@ -2,9 +2,11 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"orderd/broker"
+	"orderd/broker/store"
 )
 
 // patience bounds every wait for something that must happen.
@@ -66,9 +69,22 @@ func start(t testing.TB, o broker.Options) *running {
 			t.Error("Run does not return")
 		}
 		_ = r.conn.Close()
+		r.check()
 	}
 	t.Cleanup(r.stop)
 	return r
+}
+
+// check verifies the store of a broker that has stopped.
+func (r *running) check() {
+	r.t.Helper()
+	s, err := store.Open(filepath.Join(r.dir, "log"), store.Options{})
+	if err == nil {
+		err = errors.Join(s.Check(), s.Close())
+	}
+	if err != nil {
+		r.t.Errorf("the store after the stop: %v", err)
+	}
 }
 
 // restart stops the broker and runs another over the same store.

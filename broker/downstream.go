@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,6 +79,8 @@ func (d *session) giveBackAll() {
 	}
 	clear(d.open)
 	d.mu.Unlock()
+	// Those that become dead letters do so in the order in which they came.
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.m.Seq, b.m.Seq)) })
 	if err := d.b.queues.giveBack(list, true); err != nil {
 		d.b.log.Error().Err(err).Msg("messages of an ended stream not returned to their queue")
 	}

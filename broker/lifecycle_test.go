@@ -327,12 +327,15 @@ type process struct {
 	addr string
 }
 
-const processDir = "ORDERD_TEST_BROKER_DIR"
+const (
+	processDir       = "ORDERD_TEST_BROKER_DIR"
+	processFileLimit = "ORDERD_TEST_BROKER_FILE_LIMIT"
+)
 
-func startProcess(t *testing.T, dir string) *process {
+func startProcess(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestProcess$")
-	cmd.Env = append(os.Environ(), processDir+"="+dir)
+	cmd.Env = append(append(os.Environ(), processDir+"="+dir), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -359,18 +362,19 @@ func (p *process) kill() {
 	}
 }
 
-// TestProcess is the broker process of TestKill.
+// TestProcess is the broker in startProcess's process.
 func TestProcess(t *testing.T) {
 	dir := os.Getenv(processDir)
 	if dir == "" {
-		t.Skip("is for TestKill")
+		t.Skip("is the broker of other tests")
 	}
+	limitFiles(t)
 	b, err := broker.Open(broker.Options{Addr: "127.0.0.1:0", DataDir: dir}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("listening", b.Addr())
 	if err := b.Run(context.Background()); err != nil {
-		t.Fatal(err)
+		t.Fatal(err) // the test that started this knows
 	}
 }

@@ -90,7 +90,7 @@ func (s *Store) recoverSegment(first uint64, last bool, synced uint64, events ma
 	}
 	seg := &segment{first: first, path: path, file: f}
 	s.segments = append(s.segments, seg)
-	data, err := io.ReadAll(f)
+	data, err := readAll(f)
 	if err != nil {
 		return fmt.Errorf("read segment: %w", err)
 	}
@@ -117,6 +117,16 @@ func (s *Store) recoverSegment(first uint64, last bool, synced uint64, events ma
 	}
 	s.logBytes += seg.size
 	return nil
+}
+
+func readAll(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, info.Size())
+	_, err = io.ReadFull(f, data)
+	return data, err
 }
 
 // goesOn says whether a whole later frame follows somewhere in data.

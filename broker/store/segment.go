@@ -30,13 +30,13 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendHeader appends the header of a frame with this payload.
-func appendHeader(b []byte, number uint64, payload []byte) []byte {
-	start := len(b)
-	b = binary.LittleEndian.AppendUint32(b, frameMagic)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
-	b = binary.LittleEndian.AppendUint64(b, number)
-	return binary.LittleEndian.AppendUint32(b, frameSum(b[start+4:start+16], payload))
+// sealFrame fills in the header of a frame whose payload is there.
+func sealFrame(frame []byte, number uint64) {
+	payload := frame[frameHeader:]
+	binary.LittleEndian.PutUint32(frame, frameMagic)
+	binary.LittleEndian.PutUint32(frame[4:], uint32(len(payload)))
+	binary.LittleEndian.PutUint64(frame[8:], number)
+	binary.LittleEndian.PutUint32(frame[16:], frameSum(frame[4:16], payload))
 }
 
 func frameSum(lengthAndNumber, payload []byte) uint32 {

@@ -112,23 +112,24 @@ func (s *Store) writeFrame(buf []byte, commits []*Commit, roll bool, extra []byt
 	seg, number := s.current(), s.next
 	s.mu.Unlock()
 
-	payload := append(buf[:0], extra...)
+	frame := append(append(buf[:0], make([]byte, frameHeader)...), extra...)
 	var places []place
 	for _, c := range commits {
 		for _, r := range c.records {
-			payload = appendRecord(payload, r.head, r.payload)
+			frame = appendRecord(frame, r.head, r.payload)
 			n := len(r.head) + len(r.payload)
-			places = append(places, place{segment: seg, offset: seg.size + frameHeader + int64(len(payload)-n), length: n})
+			places = append(places, place{segment: seg, offset: seg.size + int64(len(frame)-n), length: n})
 		}
 	}
-	if err := seg.append(number, payload); err != nil {
+	sealFrame(frame, number)
+	if err := seg.append(frame); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	s.busy = false
 	s.idle.Broadcast()
 	s.next++
-	grown := int64(frameHeader + len(payload))
+	grown := int64(len(frame))
 	seg.size += grown
 	s.logBytes += grown
 	s.settle(commits, places)
@@ -139,18 +140,15 @@ func (s *Store) writeFrame(buf []byte, commits []*Commit, roll bool, extra []byt
 	for _, c := range commits {
 		c.finish(nil)
 	}
-	if cap(payload) > 4*frameBytes {
+	if cap(frame) > 4*frameBytes {
 		return nil, nil // one huge message must not be held on to
 	}
-	return payload, nil
+	return frame, nil
 }
 
-func (g *segment) append(number uint64, payload []byte) error {
-	header := appendHeader(make([]byte, 0, frameHeader), number, payload)
-	if _, err := g.file.WriteAt(header, g.size); err != nil {
-		return fmt.Errorf("write to the store: %w", err)
-	}
-	if _, err := g.file.WriteAt(payload, g.size+frameHeader); err != nil {
+// append writes a frame and syncs it.
+func (g *segment) append(frame []byte) error {
+	if _, err := g.file.WriteAt(frame, g.size); err != nil {
 		return fmt.Errorf("write to the store: %w", err)
 	}
 	// After a failed sync nobody knows what is on disk: there is no second try.
