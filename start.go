@@ -54,6 +54,7 @@ func start(ctx context.Context, cfg config.Config, log zerolog.Logger) (err erro
 	keeper := workers.NewKeeper(store, work, as("keeper"))
 	sweeper := workers.NewSweeper(workers.Options(cfg.Workers), store, gateway, pool.Frontier, as("sweeper"))
 	relay := workers.NewRelay(store, work, as("relay"))
+	redriver := workers.NewRedriver(store, as("redriver"))
 
 	told := notify.Options(cfg.Notify)
 	if err := told.Check(); err != nil {
@@ -77,7 +78,8 @@ func start(ctx context.Context, cfg config.Config, log zerolog.Logger) (err erro
 	sinks(cfg, log)
 
 	on := cfg.Roles
-	intake := []role{{"api", on.API, runAPI}, {"workers", on.Workers, pool.Run}, {"keeper", on.DLQ, keeper.Run}, {"sweeper", on.Workers, sweeper.Run}}
+	intake := []role{{"api", on.API, runAPI}, {"workers", on.Workers, pool.Run}, {"keeper", on.DLQ, keeper.Run}, {"sweeper", on.Workers, sweeper.Run},
+		{"redriver", true, redriver.Run}}
 	outflow := []role{{"relay", true, relay.Run}, {"publisher", true, publisher.Run}, {"hub", on.API, hub.Run},
 		{"email", on.Email, email.Run}, {"push", on.Push, push.Run}, {"analytics", on.Analytics, analytics.Run}}
 	base := []role{{"store", true, store.Run}, {"broker", embedded != nil, runBroker}}
