@@ -285,6 +285,8 @@ func (r *Receiver) failed(ctx context.Context, l *line, err error) error {
 	case closed:
 		return errClosed
 	case ctx.Err() != nil:
+		// The server's poll may go on, and take what nobody waits for.
+		r.replace(l, "poll cut off")
 		return ctx.Err()
 	}
 	r.down(err)
