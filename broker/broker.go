@@ -113,7 +113,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	case <-b.store.Failed():
 		fault = b.store.Err()
 	}
-	fault = errors.Join(fault, b.Close())
+	fault = firstError(fault, b.Close()) // Close repeats what Failed has said
 	<-served
 	if fault != nil {
 		return fmt.Errorf("run the broker: %w", fault)

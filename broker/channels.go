@@ -74,7 +74,7 @@ func (b *Broker) createChannel(kind, name string) error {
 	case typeEventsStore:
 		t := b.store.Begin()
 		t.CreateChannel(name)
-		return t.Commit(false).Wait()
+		return onDisk(t.Commit(false))
 	}
 	return nil
 }

@@ -138,6 +138,9 @@ func TestChannels_DeleteEventsStore(t *testing.T) {
 	if ev, err := s.stream.Recv(); err == nil {
 		t.Errorf("the subscription goes on: %v", ev)
 	}
+	if names := r.list("events_store", ""); len(names) > 0 {
+		t.Errorf("channels %v", names)
+	}
 	r.publish("e", true, "2")
 	if ev := r.subscribe(kept("me", "", fromFirst, 0)).next(); string(ev.Body) != "2" || ev.Sequence != 1 {
 		t.Errorf("event %v", ev)

@@ -44,7 +44,7 @@ func (qs *queues) poll(ctx context.Context, stop <-chan struct{}, name string, l
 		return nil, err
 	}
 	if err == nil {
-		if err = g.commit.Wait(); err == nil {
+		if err = onDisk(g.commit); err == nil {
 			err = ctx.Err()
 		}
 	}
@@ -135,11 +135,20 @@ func (qs *queues) look(name string, limit int) ([]*pb.QueueMessage, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, qs.unreadable(err)
 		}
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// unreadable logs why a message cannot be read and returns what to tell clients.
+func (qs *queues) unreadable(err error) error {
+	if errors.Is(err, store.ErrGone) {
+		return err // its queue was deleted
+	}
+	qs.log.Error().Err(err).Msg("message cannot be read")
+	return errNotRead
 }
 
 type peeked struct {
@@ -154,7 +163,7 @@ func (qs *queues) hand(ctx context.Context, list []*entry) ([]*pb.QueueMessage, 
 	if err = firstError(err, ctx.Err()); err != nil {
 		return nil, firstError(err, qs.giveBack(list, false))
 	}
-	if err := qs.ack(list, false).Wait(); err != nil {
+	if err := onDisk(qs.ack(list, false)); err != nil {
 		return nil, err
 	}
 	return messages, nil
@@ -166,7 +175,7 @@ func (qs *queues) messages(list []*entry) ([]*pb.QueueMessage, error) {
 	for _, e := range list {
 		m, err := qs.message(e.m, e.m.Received)
 		if err != nil {
-			return nil, err
+			return nil, qs.unreadable(err)
 		}
 		out = append(out, m)
 	}
@@ -218,8 +227,8 @@ func (qs *queues) giveBack(list []*entry, counted bool) error {
 				continue
 			}
 			var err error
-			if payloads[i], err = qs.store.Payload(e.m); err != nil {
-				return err
+			if payloads[i], err = qs.store.Payload(e.m); err != nil && !errors.Is(err, store.ErrGone) {
+				return qs.unreadable(err)
 			}
 		}
 	}
@@ -255,12 +264,12 @@ func (qs *queues) requeue(list []*entry, name string) error {
 	policies := make([]*pb.QueueMessagePolicy, len(list))
 	for i, e := range list {
 		payload, err := qs.store.Payload(e.m)
-		if err != nil {
-			return err
-		}
 		m := new(pb.QueueMessage)
-		if err := proto.Unmarshal(payload, m); err != nil {
-			return fmt.Errorf("decode message %d of queue %s: %w", e.m.Seq, e.m.Queue(), err)
+		if err == nil {
+			err = proto.Unmarshal(payload, m)
+		}
+		if err != nil {
+			return firstError(qs.unreadable(err), qs.giveBack(list, true))
 		}
 		payloads[i], policies[i] = payload, m.GetPolicy()
 	}
@@ -294,7 +303,7 @@ func (qs *queues) ackAll(name string) (int, error) {
 			n++
 		}
 	})
-	return n, commit.Wait()
+	return n, onDisk(commit)
 }
 
 // expiredIn returns how many messages of a queue expired since the start.

@@ -36,16 +36,16 @@ func (qs *queues) describe() []description {
 
 // create makes a queue without messages.
 func (qs *queues) create(name string) error {
-	return qs.change(false, func(c *change) {
+	return onDisk(qs.change(false, func(c *change) {
 		qs.queue(name).known = true
 		c.CreateQueue(name)
-	}).Wait()
+	}))
 }
 
 // delete removes a queue with its messages, those that are held included. Polls
 // that wait go on waiting.
 func (qs *queues) delete(name string) error {
-	return qs.change(false, func(c *change) {
+	return onDisk(qs.change(false, func(c *change) {
 		q := qs.byName[name]
 		if q == nil {
 			return
@@ -67,5 +67,5 @@ func (qs *queues) delete(name string) error {
 		q.waiters.Init()
 		qs.byName[name] = anew
 		c.touch(anew)
-	}).Wait()
+	}))
 }

@@ -1,6 +1,10 @@
 package broker
 
-import "orderd/broker/store"
+import (
+	"errors"
+
+	"orderd/broker/store"
+)
 
 // ErrLocked is returned by Open when another process has the store open.
 var ErrLocked = store.ErrLocked
@@ -42,6 +46,25 @@ const (
 	errNoRequeueTarget = refusal("cannot requeue messages with empty channel destination ")
 	errTooManyPolls    = refusal("too many polls are waiting on this stream")
 )
+
+// What clients are told when the disk fails. The cause, which names files, goes
+// to the log.
+const (
+	errNotWritten = refusal("the broker cannot write to its store")
+	errNotRead    = refusal("the broker cannot read its store")
+)
+
+// onDisk waits until a change is on disk.
+func onDisk(c *store.Commit) error {
+	err := c.Wait()
+	switch {
+	case errors.Is(err, store.ErrClosed):
+		return errStopping
+	case err != nil:
+		return errNotWritten
+	}
+	return nil
+}
 
 // errStopping is returned inside the broker when it stops while a client waits.
 const errStopping = refusal("the broker is stopping")

@@ -22,7 +22,7 @@ type publishing struct {
 // result waits until the event is kept, if it is to be.
 func (p publishing) result() *pb.Result {
 	if p.err == nil && p.commit != nil {
-		p.err = p.commit.Wait()
+		p.err = onDisk(p.commit)
 	}
 	if p.err != nil {
 		return &pb.Result{EventID: p.id, Error: p.err.Error()}

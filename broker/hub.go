@@ -86,9 +86,19 @@ func (h *hub) unsubscribe(s *subscription) {
 	} else {
 		delete(h.exact, s.pattern)
 	}
-	if h.listening == 0 {
-		clear(h.turns)
+	if !h.inUse(s.group) {
+		delete(h.turns, s.group)
 	}
+}
+
+func (h *hub) inUse(group string) bool {
+	has := func(s *subscription) bool { return s.group == group }
+	for _, list := range h.exact {
+		if slices.ContainsFunc(list, has) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(h.wild, has)
 }
 
 // without returns a new list: publishers may be at the old one.

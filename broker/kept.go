@@ -76,7 +76,7 @@ func (k *keptEvents) subscribe(r *pb.Subscribe) (*reader, error) {
 	}
 	k.readers[rd] = true
 	k.mu.Unlock()
-	if err := commit.Wait(); err != nil {
+	if err := onDisk(commit); err != nil {
 		k.unsubscribe(rd)
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (k *keptEvents) delete(channel string) error {
 		}
 	}
 	k.mu.Unlock()
-	return commit.Wait()
+	return onDisk(commit)
 }
 
 // subscribed returns the channels that somebody is subscribed to.
@@ -155,8 +155,10 @@ func (rd *reader) deliver(ctx context.Context, send func(*pb.EventReceive) error
 			err = rd.alone(ctx, send)
 		}
 		switch {
-		case errors.Is(err, store.ErrClosed), errors.Is(err, errStopping):
+		case errors.Is(err, errStopping):
 			return stoppingStatus()
+		case errors.Is(err, errNotRead):
+			return status.Error(codes.Internal, err.Error())
 		case err != nil:
 			return err
 		}
@@ -186,8 +188,12 @@ const readAtOnce = 256
 // something and returns none.
 func (rd *reader) next(ctx context.Context, after uint64, elsewhere <-chan struct{}) ([]store.Event, error) {
 	events, skipped, more, err := rd.k.store.EventsAfter(rd.at.Channel, after, readAtOnce)
+	if errors.Is(err, store.ErrClosed) {
+		return nil, errStopping
+	}
 	if err != nil {
-		return nil, err
+		rd.k.log.Error().Err(err).Msg("events cannot be read")
+		return nil, errNotRead
 	}
 	if skipped > 0 {
 		rd.k.log.Warn().Str("client_id", rd.at.Client).Str("group", rd.at.Group).Str("channel", rd.at.Channel).

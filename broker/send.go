@@ -58,14 +58,14 @@ type sending struct {
 // wait returns the results when they hold. A batch that cannot be written is
 // refused as a whole.
 func (s sending) wait() (results []*pb.SendQueueMessageResult, haveErrors bool) {
-	err := s.commit.Wait()
+	err := onDisk(s.commit)
 	if err == nil {
 		return s.results, s.refused
 	}
 	for _, r := range s.results {
 		if !r.IsError {
 			r.Reset()
-			r.IsError, r.Error = true, "the broker's store failed: "+err.Error()
+			r.IsError, r.Error = true, err.Error()
 		}
 	}
 	return s.results, true

@@ -61,6 +61,8 @@ func (s *Store) channel(name string) *channelState {
 	if c == nil {
 		c = &channelState{name: name, first: 1, changed: make(chan struct{})}
 		s.channels[name] = c
+		close(s.created)
+		s.created = make(chan struct{})
 	}
 	return c
 }
@@ -142,12 +144,15 @@ func (s *Store) EventsAfter(channel string, after uint64, limit int) (events []E
 			defer s.mu.Unlock()
 			return nil, 0, nil, s.err
 		}
-		c := s.channel(channel)
+		c := s.channels[channel]
+		if c == nil {
+			defer s.mu.Unlock()
+			return nil, 0, s.created, nil
+		}
 		from := max(after+1, c.first)
 		if c.entry(from) == nil {
-			more = c.changed
-			s.mu.Unlock()
-			return nil, 0, more, nil
+			defer s.mu.Unlock()
+			return nil, 0, c.changed, nil
 		}
 		rest := c.entries[from-c.first:]
 		entries := slices.Clone(rest[:min(limit, len(rest))])

@@ -101,6 +101,7 @@ type Store struct {
 	memory    int64 // payload bytes held
 	queues    map[string]*queueState
 	channels  map[string]*channelState
+	created   chan struct{} // closed when there is another channel
 	positions map[Position]*positionState
 	posDirty  bool
 }
@@ -123,7 +124,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s := &Store{
 		dir: dir, options: o, lock: lock, next: 1,
 		kick: make(chan struct{}, 1), sweep: make(chan struct{}, 1), stop: make(chan struct{}), rest: make(chan struct{}), failed: make(chan struct{}),
-		queues: make(map[string]*queueState), channels: make(map[string]*channelState), positions: make(map[Position]*positionState),
+		queues: make(map[string]*queueState), channels: make(map[string]*channelState), created: make(chan struct{}), positions: make(map[Position]*positionState),
 	}
 	s.idle.L = &s.mu
 	if err := s.recover(); err != nil {
@@ -195,6 +196,8 @@ func (s *Store) fail(err error) {
 	for _, ch := range s.channels {
 		ch.tell()
 	}
+	close(s.created)
+	s.created = make(chan struct{})
 }
 
 // Bytes returns the length of the log and how much of it is alive.
