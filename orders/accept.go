@@ -171,7 +171,13 @@ func (t *tx) repeats(ops []*op) error {
 			continue
 		}
 		r := rows[a.row.ID]
-		if r == nil || !bytes.Equal(r.hash, a.row.hash) {
+		same := false
+		if r != nil {
+			if same, err = t.sameOrder(r, &a.in); err != nil {
+				return err
+			}
+		}
+		if !same {
 			o.err = errorf(KindConflict, "orderId", "is taken by another order")
 			continue
 		}

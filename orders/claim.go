@@ -116,7 +116,11 @@ func (t *tx) claim(e *edits, rows map[string]*row, a *Arrival, id string) (Claim
 		}
 		rows[id] = r
 	}
-	if hash := a.Order.Hash(); !bytes.Equal(hash[:], r.hash) {
+	same, err := t.sameOrder(r, &a.Order)
+	if err != nil {
+		return Claim{}, err
+	}
+	if !same {
 		reason := "orderId is taken by another order"
 		e.add(t.rawDeadLetter(a, reason, "id_taken"))
 		return Claim{Verdict: DeadLettered, Reason: reason}, nil
@@ -125,6 +129,15 @@ func (t *tx) claim(e *edits, rows map[string]*row, a *Arrival, id string) (Claim
 	c := t.claimRow(e, r)
 	c.SentAt = sent
 	return c, nil
+}
+
+// sameOrder says whether o asks for what r does, or did before an edit.
+func (t *tx) sameOrder(r *row, o *Order) (bool, error) {
+	hash := o.Hash()
+	if bytes.Equal(hash[:], r.hash) {
+		return true, nil
+	}
+	return t.wasAsked(r.ID, hash[:])
 }
 
 // foreign creates the order that another program put on the queue. The row is

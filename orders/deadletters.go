@@ -1,7 +1,6 @@
 package orders
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -268,9 +267,12 @@ func (t *tx) keep(e *edits, rows map[string]*row, a *Arrival) error {
 		t.fail(e, r, "dead_lettered", dlqReason(a), "", nil)
 		return nil
 	}
-	hash := a.Order.Hash()
+	same, err := t.sameOrder(r, &a.Order)
+	if err != nil {
+		return err
+	}
 	switch {
-	case !bytes.Equal(hash[:], r.hash):
+	case !same:
 		e.add(t.rawDeadLetter(a, "orderId is taken by another order", "id_taken"))
 	case a.Reason != "", !r.Status.underWay(), r.owner != 0, r.dispatch != dispatchNone:
 		// Our own copy, or an order that is done, in work or on its way already.

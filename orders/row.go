@@ -94,17 +94,20 @@ func placeholders(from, to int) string {
 
 // insert adds the row unless the id is taken: then call.rows is 0.
 func (r *row) insert() *call {
-	lines := ""
-	if len(r.Lines) > 0 {
-		b, err := json.Marshal(r.Lines)
-		if err != nil {
-			panic(err) // strings and integers only
-		}
-		lines = string(b)
-	}
-	args := append([]any{r.ID, r.Customer, r.Items, r.Total.Minor, string(r.Total.Currency), lines, r.Language, r.hash,
+	args := append([]any{r.ID, r.Customer, r.Items, r.Total.Minor, string(r.Total.Currency), storedLines(r.Lines), r.Language, r.hash,
 		int64(r.CreatedAt), int64(r.AcceptedAt)}, r.mutable()...)
 	return &call{sql: insertRowSQL, args: args}
+}
+
+func storedLines(lines []Line) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(lines)
+	if err != nil {
+		panic(err) // strings and integers only
+	}
+	return string(b)
 }
 
 // save writes the row if it is still as it was loaded.
