@@ -373,6 +373,7 @@ func TestStreamEnds(t *testing.T) {
 	c.settle(ackRange, c.expect("q", 2, "[1 2] [1 1]").TransactionId, 1)
 	eventually(t, "the acknowledgement is handled", func() bool { return r.broker.Stats().Unacked == 1 })
 	c.end()
+	r.settled()
 	r.consumer().expect("q", 10, "[2 3] [2 1]")
 }
 
