@@ -49,21 +49,25 @@ func (x *exchange) encode(code int, v any) error {
 	return x.json(code, body)
 }
 
-func (s *Server) listDeadLetters(x *exchange, r *http.Request) error {
-	f := orders.DeadLetterFilter{
-		Class: x.query.Get("errorClass"), Customer: x.query.Get("customer"),
-		Reason: x.query.Get("reason"), Cursor: x.query.Get("cursor"),
-	}
-	var err error
-	if f.Status, err = x.oneOf("status", orders.DeadLetterOpen, orders.DeadLetterRedriven, orders.DeadLetterDiscarded); err != nil {
-		return err
+// deadLetterFilter reads what all queries about dead letters have in common.
+func (x *exchange) deadLetterFilter(statuses ...string) (f orders.DeadLetterFilter, err error) {
+	f.Class, f.Customer, f.Reason = x.query.Get("errorClass"), x.query.Get("customer"), x.query.Get("reason")
+	if f.Status, err = x.oneOf("status", statuses...); err != nil {
+		return f, err
 	}
 	if f.Before, err = x.millis("before"); err != nil {
+		return f, err
+	}
+	f.After, err = x.millis("after")
+	return f, err
+}
+
+func (s *Server) listDeadLetters(x *exchange, r *http.Request) error {
+	f, err := x.deadLetterFilter(orders.DeadLetterOpen, orders.DeadLetterRedriven, orders.DeadLetterDiscarded)
+	if err != nil {
 		return err
 	}
-	if f.After, err = x.millis("after"); err != nil {
-		return err
-	}
+	f.Cursor = x.query.Get("cursor")
 	if f.Limit, err = x.limit(); err != nil {
 		return err
 	}
@@ -127,4 +131,59 @@ func (s *Server) discardDeadLetter(x *exchange, r *http.Request) error {
 		return err
 	}
 	return x.encode(http.StatusOK, deadLetterOut(&d))
+}
+
+// deadLetterClass sums up the dead letters of one error class.
+type deadLetterClass struct {
+	ErrorClass string                    `json:"errorClass"`
+	Count      int64                     `json:"count"`
+	FirstSeen  orders.Millis             `json:"firstSeen"`
+	LastSeen   orders.Millis             `json:"lastSeen"`
+	AtStake    map[string]jsontext.Value `json:"atStake"` // amounts by currency
+}
+
+func (s *Server) sumUpDeadLetters(x *exchange, r *http.Request) error {
+	f, err := x.deadLetterFilter(orders.DeadLetterOpen, orders.DeadLetterRedriven, orders.DeadLetterDiscarded)
+	if err != nil {
+		return err
+	}
+	if f.Status == "" {
+		f.Status = orders.DeadLetterOpen
+	}
+	list, err := s.store.DeadLetterSummary(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Status  string            `json:"status"`
+		Count   int64             `json:"count"`
+		Classes []deadLetterClass `json:"classes"`
+	}{Status: f.Status, Classes: make([]deadLetterClass, len(list))}
+	for i, c := range list {
+		out.Count += c.Count
+		stake := make(map[string]jsontext.Value, len(c.AtStake))
+		for _, a := range c.AtStake {
+			stake[string(a.Currency)] = jsontext.Value(a.String())
+		}
+		out.Classes[i] = deadLetterClass{c.Class, c.Count, c.FirstSeen, c.LastSeen, stake}
+	}
+	return x.encode(http.StatusOK, &out)
+}
+
+// editDeadLetter changes the order of an open dead letter.
+func (s *Server) editDeadLetter(x *exchange, r *http.Request) error {
+	id, err := pathID(r, "id", "dead letter")
+	if err != nil {
+		return err
+	}
+	buf := getBuffer()
+	defer buf.free()
+	if err := s.readJSON(r, buf); err != nil {
+		return err
+	}
+	o, err := s.store.EditDeadLetter(r.Context(), id, buf.b, x.by)
+	if err != nil {
+		return err
+	}
+	return x.order(http.StatusOK, &o)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -40,6 +41,10 @@ func (s *Server) readJSON(r *http.Request, buf *buffer) error {
 	if err := checkType(r.Header); err != nil {
 		return err
 	}
+	return s.readBody(r, buf)
+}
+
+func (s *Server) readBody(r *http.Request, buf *buffer) error {
 	tooLarge := func() error {
 		return fault(orders.KindTooLarge, "", "The body has more than %d bytes.", s.opts.MaxBody)
 	}
@@ -67,24 +72,29 @@ func (s *Server) readJSON(r *http.Request, buf *buffer) error {
 }
 
 func checkType(h http.Header) error {
+	if v := h["Content-Type"]; len(v) == 1 && v[0] == "application/json" && h["Content-Encoding"] == nil {
+		return nil // what nearly all send
+	}
+	_, err := bodyType(h, "application/json")
+	return err
+}
+
+// bodyType returns which of types the body of a request says it is.
+func bodyType(h http.Header, types ...string) (string, error) {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return fault(orders.KindUnsupportedMedia, "Content-Encoding", "The body has to come uncompressed, not as %q.", enc)
+		return "", fault(orders.KindUnsupportedMedia, "Content-Encoding", "The body has to come uncompressed, not as %q.", enc)
 	}
-	v := h["Content-Type"]
-	if len(v) == 1 && v[0] == "application/json" {
-		return nil
-	}
-	given := strings.Join(v, ", ")
+	given := strings.Join(h["Content-Type"], ", ")
 	typ, params, err := mime.ParseMediaType(given)
-	if err != nil || typ != "application/json" {
-		return fault(orders.KindUnsupportedMedia, "Content-Type", "The body has to be application/json, not %q.", given)
+	if err != nil || !slices.Contains(types, typ) {
+		return "", fault(orders.KindUnsupportedMedia, "Content-Type", "The body has to be %s, not %q.", strings.Join(types, " or "), given)
 	}
 	for name, value := range params {
 		if name != "charset" || !strings.EqualFold(value, "utf-8") {
-			return fault(orders.KindUnsupportedMedia, "Content-Type", "JSON is UTF-8: leave out %s=%q.", name, value)
+			return "", fault(orders.KindUnsupportedMedia, "Content-Type", "JSON is UTF-8: leave out %s=%q.", name, value)
 		}
 	}
-	return nil
+	return typ, nil
 }
 
 // decodeSmall reads the body into the fields of into. With optional a request

@@ -47,15 +47,21 @@ func operation(rt *route, keys bool) obj {
 		op["parameters"] = params
 	}
 	if rt.body != "" {
-		op["requestBody"] = obj{
-			"required": rt.body == "NewOrder" || rt.body == "OnHand",
-			"content":  obj{"application/json": obj{"schema": ref(rt.body)}},
+		content := obj{jsonBody: obj{"schema": ref(rt.body)}}
+		if rt.lines {
+			content[linesBody] = obj{"schema": obj{"type": "string", "description": "one element a line"}}
 		}
+		op["requestBody"] = obj{"required": !optionalBody(rt.body), "content": content}
 	}
 	if keys && !rt.open {
 		op["security"] = []obj{{"bearer": []string{}}, {"header": []string{}}}
 	}
 	return op
+}
+
+// optionalBody says whether a body of this schema may be left out.
+func optionalBody(schema string) bool {
+	return schema == "Empty" || schema == "Reason" || schema == "Ship"
 }
 
 // operationID makes a name out of method and path: postOrdersIdShip.
@@ -84,7 +90,7 @@ func operationParams(rt *route) []obj {
 	header := func(name, means string) {
 		params = append(params, obj{"name": name, "in": "header", "description": means, "schema": obj{"type": "string"}})
 	}
-	if rt.body == "NewOrder" {
+	if rt.body == "NewOrder" || rt.body == "OrderBatch" {
 		header("Idempotency-Key", "1 to 255 printable ASCII characters; the same key and body give the first answer again")
 	}
 	if rt.stream {

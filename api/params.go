@@ -31,7 +31,16 @@ var (
 	beforeParam           = &parameter{name: "before", means: "only what failed before this time", schema: timeSchema}
 	afterParam            = &parameter{name: "after", means: "only what failed at this time or later", schema: timeSchema}
 
-	forceParam = &parameter{name: "force", means: "`true`: past MAX_REDRIVES too", schema: `{"type":"boolean","default":false}`}
+	openStatusParam = &parameter{name: "status", means: "`open`: others cannot be redriven", schema: `{"const":"open"}`}
+	rateParam       = &parameter{name: "rate", means: "how many per `s`, `m` or `h`; default `20/s`", schema: `{"type":"string","pattern":"^[0-9]+/[smh]$","default":"20/s"}`}
+	dryRunParam     = &parameter{name: "dryRun", means: "`true`: only count", schema: `{"type":"boolean","default":false}`}
+	forceParam      = &parameter{name: "force", means: "`true`: past MAX_REDRIVES too", schema: `{"type":"boolean","default":false}`}
+
+	byParam          = &parameter{name: "by", means: "only what this one did, as `api:<hash of the key>`", schema: textSchema}
+	actionParam      = &parameter{name: "action", means: "only this action", schema: textSchema}
+	targetParam      = &parameter{name: "target", means: "only what was done to this order, dead letter, redrive or sku", schema: textSchema}
+	auditBeforeParam = &parameter{name: "before", means: "only what was done before this time", schema: timeSchema}
+	auditAfterParam  = &parameter{name: "after", means: "only what was done at this time or later", schema: timeSchema}
 
 	subscriberParam     = &parameter{name: "subscriber", means: "only of this subscriber, `email` or `push`", schema: textSchema}
 	deliveryStatusParam = &parameter{name: "status", means: "only `pending`, `sending`, `sent`, `skipped`, `failed` or `unknown`", schema: `{"enum":["pending","sending","sent","skipped","failed","unknown"]}`}

@@ -70,13 +70,7 @@ func (s *Server) fail(x *exchange, r *http.Request, err error) {
 		x.status = statusGone
 		return
 	}
-	code, detail := http.StatusInternalServerError, e.Msg
-	if e.Field != "" && detail != "" && unicode.IsLower(rune(detail[0])) {
-		detail = e.Field + " " + detail // the store says "is taken by another order"
-	}
-	if int(e.Kind) < len(statusOf) {
-		code = statusOf[e.Kind]
-	}
+	code, detail := told(e)
 	switch code {
 	case http.StatusInternalServerError:
 		detail = "Something went wrong here. The log has more under this request id."
@@ -102,6 +96,18 @@ func (s *Server) fail(x *exchange, r *http.Request, err error) {
 		h.Set("Connection", "close") // the rest of the body is not worth reading
 	}
 	x.problem(code, detail, e.Field)
+}
+
+// told is the status and the detail of e.
+func told(e *orders.Error) (code int, detail string) {
+	code, detail = http.StatusInternalServerError, e.Msg
+	if e.Field != "" && detail != "" && unicode.IsLower(rune(detail[0])) {
+		detail = e.Field + " " + detail // the store says "is taken by another order"
+	}
+	if int(e.Kind) < len(statusOf) {
+		code = statusOf[e.Kind]
+	}
+	return code, detail
 }
 
 // retryAfter gives d in whole seconds, rounded up, at least one.

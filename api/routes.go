@@ -14,6 +14,7 @@ type route struct {
 
 	query    []*parameter
 	body     string // schema of the request's body, empty if there is none
+	lines    bool   // the body may come as NDJSON too, one element a line
 	ok       string // the answer when all is well: status and schema
 	also     string // another status of the same schema
 	fails    string // statuses of problems that belong to this route
@@ -26,6 +27,8 @@ type route struct {
 var routes = []*route{
 	{method: "POST", path: "/orders", does: "take a new order", handle: (*Server).createOrder,
 		body: "NewOrder", ok: "202 Order", fails: "400 409 413 415 422 503"},
+	{method: "POST", path: "/orders/batch", does: "take up to 1,000 new orders in one transaction, with an answer for each", handle: (*Server).createOrders,
+		body: "OrderBatch", lines: true, ok: "200 BatchResult", fails: "400 409 413 415 422 503"},
 	{method: "GET", path: "/orders", does: "list orders, the newest first", handle: (*Server).listOrders,
 		query: []*parameter{orderStatusParam, customerParam, limitParam, cursorParam}, ok: "200 OrderList", fails: "422 503"},
 	{method: "GET", path: "/orders/{id}", does: "an order with its history and attempts", handle: (*Server).getOrder,
@@ -41,12 +44,28 @@ var routes = []*route{
 
 	{method: "GET", path: "/dead-letters", does: "list dead letters, the newest first", handle: (*Server).listDeadLetters,
 		query: []*parameter{deadLetterStatusParam, errorClassParam, customerParam, reasonParam, beforeParam, afterParam, limitParam, cursorParam}, ok: "200 DeadLetterList", fails: "422 503"},
+	{method: "GET", path: "/dead-letters/summary", does: "dead letters by error class, with what their orders are worth", handle: (*Server).sumUpDeadLetters,
+		query: []*parameter{deadLetterStatusParam, errorClassParam, customerParam, reasonParam, beforeParam, afterParam}, ok: "200 DeadLetterSummary", fails: "422 503"},
+	{method: "POST", path: "/dead-letters/redrive", does: "start all open dead letters of a filter again, at a rate; 200 for a dry run", handle: (*Server).redriveDeadLetters,
+		query: []*parameter{openStatusParam, errorClassParam, customerParam, reasonParam, beforeParam, afterParam, rateParam, forceParam, dryRunParam},
+		body:  "Empty", ok: "202 Redrive", also: "200", fails: "400 413 415 422 503"},
 	{method: "GET", path: "/dead-letters/{id}", does: "a dead letter with its order and attempts", handle: (*Server).getDeadLetter,
 		ok: "200 DeadLetter", fails: "404 503"},
 	{method: "POST", path: "/dead-letters/{id}/redrive", does: "start the order of an open dead letter again", handle: (*Server).redriveDeadLetter,
 		query: []*parameter{forceParam}, body: "Empty", ok: "202 Order", fails: "400 404 409 413 415 422 503"},
+	{method: "PATCH", path: "/dead-letters/{id}/order", does: "edit the order of an open dead letter", handle: (*Server).editDeadLetter,
+		body: "OrderEdit", ok: "200 Order", fails: "400 404 409 413 415 422 503"},
 	{method: "POST", path: "/dead-letters/{id}/discard", does: "close an open dead letter for good", handle: (*Server).discardDeadLetter,
 		body: "Reason", ok: "200 DeadLetter", fails: "400 404 409 413 415 422 503"},
+
+	{method: "GET", path: "/redrives", does: "list redrives of many dead letters, the newest first", handle: (*Server).listRedrives,
+		query: []*parameter{limitParam, cursorParam}, ok: "200 RedriveList", fails: "422 503"},
+	{method: "GET", path: "/redrives/{id}", does: "how far a redrive is", handle: (*Server).getRedrive,
+		ok: "200 Redrive", fails: "404 503"},
+	{method: "POST", path: "/redrives/{id}/cancel", does: "end a running redrive", handle: (*Server).cancelRedrive,
+		body: "Empty", ok: "200 Redrive", fails: "400 404 409 413 415 422 503"},
+	{method: "GET", path: "/audit", does: "what people did, the newest first", handle: (*Server).listAudit,
+		query: []*parameter{byParam, actionParam, targetParam, auditBeforeParam, auditAfterParam, limitParam, cursorParam}, ok: "200 Audit", fails: "422 503"},
 
 	{method: "GET", path: "/deliveries", does: "list mails and pushes, the newest first", handle: (*Server).listDeliveries,
 		query: []*parameter{subscriberParam, deliveryStatusParam, orderIDParam, limitParam, cursorParam}, ok: "200 DeliveryList", fails: "422 503"},
@@ -96,7 +115,7 @@ func (s *Server) allowed(r *http.Request) string {
 		path = r.URL.RawPath
 	}
 	var methods []string
-	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch} {
 		if s.router.Match(chi.NewRouteContext(), m, path) {
 			methods = append(methods, m)
 		}

@@ -44,6 +44,7 @@ type Store struct {
 
 	out     *outgoing
 	keys    *keys
+	batches chan struct{} // slots of AcceptBatch
 	signals signals
 	handled handledMarks
 	clock   clock
@@ -67,7 +68,7 @@ func Open(ctx context.Context, o Options, log zerolog.Logger) (*Store, error) {
 	s := &Store{
 		options: o, log: log, db: db, slot: slot, process: newProcess(),
 		ops: make(chan *op, maxCommit), closing: make(chan struct{}), closed: make(chan struct{}),
-		out: newOutgoing(), keys: newKeys(),
+		out: newOutgoing(), keys: newKeys(), batches: make(chan struct{}, batchesAtOnce),
 	}
 	go s.commits()
 	if err := s.join(ctx, dead); err != nil {
