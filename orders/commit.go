@@ -130,8 +130,10 @@ func (s *Store) commit(batch []*op) {
 		return
 	}
 	err := s.attempt(live)
-	if err != nil && len(live) > 1 && !s.db.unavailable(err) {
-		// One of them is at fault: alone, each gets what it deserves.
+	if err != nil && !s.db.unavailable(err) {
+		// One of them is at fault: alone, each gets what it deserves. A single one
+		// is tried again too: what another process committed meanwhile, such as the
+		// same Idempotency-Key, is seen then.
 		for _, o := range live {
 			if err := s.attempt([]*op{o}); err != nil {
 				o.err = err
