@@ -110,6 +110,7 @@ func openStoreUnclosed(t testing.TB) *orders.Store {
 	store, err := orders.Open(context.Background(), orders.Options{
 		DataDir: t.TempDir(), Lease: 6 * time.Second, Expiration: 5 * time.Minute, MaxAttempts: 5, MaxDeaths: 3,
 		IdempotencyTTL: 24 * time.Hour, EventRetention: 720 * time.Hour, BackorderMax: 72 * time.Hour,
+		MaxRedrives: 3,
 	}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
