@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"time"
 
 	pb "github.com/kubemq-io/protobuf/go"
 	"google.golang.org/grpc/codes"
@@ -17,6 +18,7 @@ type publishing struct {
 	id     string
 	err    error
 	commit *store.Commit // nil for a plain event
+	behind bool          // a subscriber has much to read
 }
 
 // result waits until the event is kept, if it is to be.
@@ -42,7 +44,7 @@ func (b *Broker) publish(ev *pb.Event) publishing {
 	if ev.GetStore() {
 		p.commit, p.err = b.kept.add(out)
 	} else {
-		b.hub.publish(out, proto.Size(out))
+		p.behind = b.hub.publish(out, proto.Size(out))
 	}
 	return p
 }
@@ -59,6 +61,14 @@ func (s *service) SendEvent(_ context.Context, ev *pb.Event) (*pb.Result, error)
 // eventsAhead is how many events of one stream may wait for the disk. More are
 // not read from the connection.
 const eventsAhead = 4_096
+
+// A stream can bring events in faster than any subscriber takes them out. While
+// one that reads is far behind, a stream has this pause every so many events:
+// it still has some ten thousands a second.
+const (
+	paceEvents = 64
+	pacePause  = time.Millisecond
+)
 
 // SendEventsStream answers kept events in order, each when it is on disk, and
 // plain events only if they are refused.
@@ -77,9 +87,16 @@ func (s *service) SendEventsStream(stream pb.Kubemq_SendEventsStreamServer) erro
 		}
 		answered <- err
 	}()
+	behind := 0
 	err := receive(ctx, s.b, stream.Recv).each(s.b, func(ev *pb.Event) {
-		if p := s.b.publish(ev); ev.GetStore() || p.err != nil {
+		p := s.b.publish(ev)
+		if ev.GetStore() || p.err != nil {
 			events <- p
+		}
+		if p.behind {
+			if behind++; behind%paceEvents == 0 {
+				time.Sleep(pacePause)
+			}
 		}
 	})
 	close(events)

@@ -169,11 +169,11 @@ func TestEvents_SlowSubscriber(t *testing.T) {
 	}
 	send := func(metadata string) {
 		t.Helper()
-		if err := stream.Send(&pb.Event{ClientID: "p", Channel: "e", Metadata: metadata, Body: make([]byte, 1000)}); err != nil {
+		if err := stream.Send(&pb.Event{ClientID: "p", Channel: "e", Metadata: metadata, Body: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const n, atOnce = 30_000, 1_000
+	const n, atOnce = 90_000, 1_000
 	for i := range n {
 		send(fmt.Sprint(i))
 		for j := i + 1 - atOnce; (i+1)%atOnce == 0 && j <= i; j++ {
@@ -182,7 +182,7 @@ func TestEvents_SlowSubscriber(t *testing.T) {
 			}
 		}
 	}
-	const backlog = 10_000
+	const backlog = 65_536
 	for i := range backlog {
 		if got := slow.next().Metadata; got != fmt.Sprint(i) {
 			t.Fatalf("the slow subscriber got %s, want %d", got, i)

@@ -13,9 +13,11 @@ import (
 )
 
 // A subscriber to plain events that is further behind loses what comes then.
+// The bytes bound what a stalled one costs in memory, about.
 const (
-	eventBacklog      = 10_000
+	eventBacklog      = 65_536
 	eventBacklogBytes = 64 << 20
+	eventOverhead     = 400 // bytes in memory of an event without its content
 )
 
 // hub hands plain events to whoever is subscribed at the time.
@@ -33,11 +35,19 @@ type hub struct {
 type subscription struct {
 	pattern, group, client string
 
+	more chan struct{} // capacity 1: there is a backlog
+
 	mu      sync.Mutex // protects all below
-	backlog []*pb.EventReceive
+	backlog []waiting
 	bytes   int
 	lost    int
-	more    chan struct{} // capacity 1
+	taken   time.Time // when the backlog was last taken from
+}
+
+// waiting is an event in a backlog.
+type waiting struct {
+	event *pb.EventReceive
+	size  int
 }
 
 func newHub(log zerolog.Logger) *hub {
@@ -113,14 +123,15 @@ func without(list []*subscription, s *subscription) []*subscription {
 }
 
 // publish hands an event to every subscriber without a group and to one of each
-// group. It never waits.
-func (h *hub) publish(ev *pb.EventReceive, size int) {
+// group. It never waits. It says whether a subscriber that reads is far behind.
+func (h *hub) publish(ev *pb.EventReceive, size int) (behind bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var groups map[string][]*subscription
 	offer := func(s *subscription) {
 		if s.group == "" {
 			s.push(ev, size, true)
+			behind = behind || s.isBehind()
 			return
 		}
 		if groups == nil {
@@ -140,7 +151,11 @@ func (h *hub) publish(ev *pb.EventReceive, size int) {
 		turn := h.turns[name]
 		h.turns[name] = turn + 1
 		pushToOne(members, turn, ev, size)
+		for _, s := range members {
+			behind = behind || s.isBehind()
+		}
 	}
+	return behind
 }
 
 // pushToOne gives an event to the member whose turn it is, or to the next that
@@ -159,13 +174,14 @@ func pushToOne(members []*subscription, turn int, ev *pb.EventReceive, size int)
 func (s *subscription) push(ev *pb.EventReceive, size int, last bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	size += eventOverhead
 	if len(s.backlog) >= eventBacklog || s.bytes+size > eventBacklogBytes && len(s.backlog) > 0 {
 		if last {
 			s.lost++
 		}
 		return false
 	}
-	s.backlog = append(s.backlog, ev)
+	s.backlog = append(s.backlog, waiting{ev, size})
 	s.bytes += size
 	select {
 	case s.more <- struct{}{}:
@@ -174,12 +190,33 @@ func (s *subscription) push(ev *pb.EventReceive, size int, last bool) bool {
 	return true
 }
 
-// take returns the backlog, and how many events were lost behind it.
-func (s *subscription) take() (events []*pb.EventReceive, lost int) {
+// isBehind says whether a subscriber that reads has half of what it may have to
+// read. One that has stopped reading is not waited for.
+func (s *subscription) isBehind() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events, lost = s.backlog, s.lost
-	s.backlog, s.bytes, s.lost = nil, 0, 0
+	return (len(s.backlog) > eventBacklog/2 || s.bytes > eventBacklogBytes/2) && time.Since(s.taken) < stalledAfter
+}
+
+const (
+	takeAtOnce   = 256
+	stalledAfter = 100 * time.Millisecond
+)
+
+// take takes from the backlog, and returns how many events were lost since.
+func (s *subscription) take() (events []waiting, lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(s.backlog), takeAtOnce)
+	events, s.backlog = s.backlog[:n:n], s.backlog[n:]
+	for _, w := range events {
+		s.bytes -= w.size
+	}
+	if len(s.backlog) == 0 {
+		s.backlog = nil
+	}
+	lost, s.lost = s.lost, 0
+	s.taken = time.Now()
 	return events, lost
 }
 
@@ -194,16 +231,31 @@ func (h *hub) deliver(ctx context.Context, stop <-chan struct{}, s *subscription
 			return stoppingStatus()
 		case <-s.more:
 		}
-		events, n := s.take()
-		for _, ev := range events {
-			if err := send(ev); err != nil {
-				return err
+		for events, n := s.take(); len(events)+n > 0; events, n = s.take() {
+			lost += n
+			for i := range events {
+				if err := send(events[i].event); err != nil {
+					return err
+				}
+				events[i] = waiting{} // what is sent can go
+			}
+			if isClosed(stop) {
+				return stoppingStatus()
 			}
 		}
-		if lost += n; lost > 0 && time.Since(last) > time.Second {
+		if lost > 0 && time.Since(last) > time.Second {
 			h.log.Warn().Str("client_id", s.client).Str("channel", s.pattern).Int("lost", lost).Msg("slow subscriber lost events")
 			lost, last = 0, time.Now()
 		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
