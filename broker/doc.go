@@ -13,8 +13,10 @@
 // A send is answered when it is on disk; concurrent sends share a sync.
 //
 // A message has one consumer at a time. A poll is answered as soon as a message
-// can be received, with up to MaxItems of them, in the order of the queue, and
-// takes nothing if its client is gone. That a message was received is on disk
+// can be received, with up to MaxItems of them (and at most 3 MiB, if it is more
+// than one, as many clients accept no more), in the order of the queue, and takes
+// nothing if its client is gone. A delayed message has its place by when its
+// delay ends. That a message was received is on disk
 // before it is delivered. What a stream held when it ended goes back to its
 // place in the queue, and so does what was held when the broker was killed:
 // counted as received, unless the client gave it back with CloseByClient. A
@@ -22,8 +24,9 @@
 // MaxReceiveQueue, without expiration and policy, or is dropped if it has none.
 //
 // A plain event goes to whoever is subscribed; a subscriber that is
-// eventBacklog events behind loses the newest ones, which is logged, and nobody
-// else is delayed. A kept event is answered when it is on disk; a subscriber
+// 65,536 events or 64 MiB behind loses the newest ones, which is logged, and
+// nobody else is delayed, except that a stream of events is held to some ten
+// thousands a second while a subscriber that reads is far behind. A kept event is answered when it is on disk; a subscriber
 // reads from the store at its own pace, and its position is kept by ClientID,
 // channel and group, up to a tenth of a second behind.
 //

@@ -390,6 +390,35 @@ func TestEventsStore_Groups(t *testing.T) {
 	}
 }
 
+// After a crash all events that were answered are there, and a subscriber may
+// see some again, but misses none.
+func TestEventsStore_Crash(t *testing.T) {
+	r := start(t, broker.Options{})
+	s := r.subscribe(kept("me", "", newOnly, 0))
+	member := r.subscribe(kept("a", "g", newOnly, 0))
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprintf("%02d", i))
+	}
+	r.publish("e", true, want...)
+	for _, s := range []*subscriber{s, member} {
+		if got := s.until("60"); !slices.Equal(got, want[:60]) {
+			t.Errorf("got %v", got)
+		}
+	}
+	r = r.crash()
+	r.publish("e", true, "end")
+	if got := r.subscribe(kept("new", "", fromFirst, 0)).until("end"); !slices.Equal(got, want) {
+		t.Errorf("after the crash there is %v", got)
+	}
+	for _, s := range []*subscriber{r.subscribe(kept("me", "", newOnly, 0)), r.subscribe(kept("b", "g", newOnly, 0))} {
+		// What was sent to a client counts as read, received or not.
+		if got := s.until("end"); !slices.Equal(got, want[len(want)-len(got):]) {
+			t.Errorf("a subscriber that comes back got %v", got)
+		}
+	}
+}
+
 // Who does not read is behind, but loses nothing.
 func TestEventsStore_SlowSubscriber(t *testing.T) {
 	r := start(t, broker.Options{})

@@ -22,18 +22,16 @@ type service struct {
 const kubemqVersion = "2.4.0"
 
 // version returns our version as one that clients can parse: a release, and
-// behind it what semantic versions call build metadata.
+// behind it what semantic versions call build metadata, and Python's a local
+// version.
 func version(of string) string {
-	tag := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' {
-			return r
-		}
-		return '-'
-	}, of)
-	if tag == "" {
+	words := strings.FieldsFunc(of, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+	if len(words) == 0 {
 		return kubemqVersion
 	}
-	return kubemqVersion + "+" + tag
+	return kubemqVersion + "+" + strings.Join(words, ".")
 }
 
 func (s *service) Ping(context.Context, *pb.Empty) (*pb.PingResult, error) {
