@@ -36,17 +36,19 @@ var (
 	unsentMetric      = &metric{"orderd_unsent", "gauge", "orders to be put on a queue now", nil}
 	retriesDueMetric  = &metric{"orderd_retries_due", "gauge", "of these, retries", nil}
 	retriesWaitMetric = &metric{"orderd_retries_waiting", "gauge", "retries that are not due yet", nil}
-	deadOpenMetric    = &metric{"orderd_dead_letters_open", "gauge", "open dead letters by error class", []string{"class"}}
+	deadOpenMetric    = &metric{"orderd_dead_letters", "gauge", "open dead letters by error class", []string{"class"}}
+	deadStakeMetric   = &metric{"orderd_dead_letters_amount", "gauge", "totals of the orders of open dead letters, in units of their currency", []string{"class", "currency"}}
 	deadOldestMetric  = &metric{"orderd_oldest_dead_letter_seconds", "gauge", "age of the oldest open dead letter; 0 if there is none", nil}
 	deliveriesMetric  = &metric{"orderd_deliveries_pending", "gauge", "mails and pushes to be made, by subscriber", []string{"subscriber"}}
 	voidsDueMetric    = &metric{"orderd_voids_due", "gauge", "payments to be voided", nil}
+	putBackMetric     = &metric{"orderd_orders_put_back_total", "counter", "orders that were neither queued, leased, waiting nor done, and were put back", nil}
 	unnumberedMetric  = &metric{"orderd_events_unnumbered", "gauge", "committed events that have no number yet", nil}
 )
 
 var metricTable = []*metric{
 	requestsMetric, secondsMetric, streamsMetric, buildMetric,
 	storeUpMetric, ordersMetric, unsentMetric, retriesDueMetric, retriesWaitMetric, deadOpenMetric,
-	deadOldestMetric, deliveriesMetric, voidsDueMetric, unnumberedMetric,
+	deadStakeMetric, deadOldestMetric, putBackMetric, deliveriesMetric, voidsDueMetric, unnumberedMetric,
 }
 
 // metrics is what requests are counted in.
@@ -161,7 +163,11 @@ func (g *storeGauges) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), gaugesTimeout)
 	defer cancel()
 	send := func(m *metric, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(g.descs[m], prometheus.GaugeValue, v, labels...)
+		kind := prometheus.GaugeValue
+		if m.kind == "counter" {
+			kind = prometheus.CounterValue
+		}
+		ch <- prometheus.MustNewConstMetric(g.descs[m], kind, v, labels...)
 	}
 	v, err := g.store.Gauges(ctx)
 	if err != nil {
@@ -175,9 +181,13 @@ func (g *storeGauges) Collect(ch chan<- prometheus.Metric) {
 	send(unsentMetric, float64(v.Unsent))
 	send(retriesDueMetric, float64(v.RetriesDue))
 	send(retriesWaitMetric, float64(v.Waiting))
-	for class, n := range v.OpenDeadLetters {
-		send(deadOpenMetric, float64(n), class)
+	for _, c := range v.DeadLetters {
+		send(deadOpenMetric, float64(c.Count), c.Class)
+		for _, a := range c.AtStake {
+			send(deadStakeMetric, a.Float(), c.Class, string(a.Currency))
+		}
 	}
+	send(putBackMetric, float64(v.PutBack))
 	age := 0.0
 	if v.OldestDeadLetter != 0 {
 		age = max(0, time.Since(v.OldestDeadLetter.Time()).Seconds())

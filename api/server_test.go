@@ -201,7 +201,9 @@ func TestMetrics(t *testing.T) {
 		`orderd_orders{status="created"} 1`,
 		`orderd_orders{status="failed"} 1`,
 		`orderd_orders{status="delivered"} 0`,
-		`orderd_dead_letters_open{class="payment_refused"} 1`,
+		`orderd_dead_letters{class="payment_refused"} 1`,
+		`orderd_dead_letters_amount{class="payment_refused",currency="USD"} 149.97`,
+		`orderd_orders_put_back_total 0`,
 		`orderd_voids_due 0`,
 	} {
 		if !strings.Contains(body, "\n"+want+"\n") {

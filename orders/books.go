@@ -15,12 +15,13 @@ type Books struct {
 // Gauges are counts for monitoring.
 type Gauges struct {
 	ByStatus          map[Status]int64
-	Unsent            int64            // orders to be put on a queue now
-	RetriesDue        int64            // of these, retries
-	Waiting           int64            // retries that are not due yet
-	OpenDeadLetters   map[string]int64 // by error class
-	OldestDeadLetter  Millis           // 0 if none is open
-	PendingDeliveries map[string]int64 // by subscriber
+	Unsent            int64             // orders to be put on a queue now
+	RetriesDue        int64             // of these, retries
+	Waiting           int64             // retries that are not due yet
+	DeadLetters       []DeadLetterClass // the open ones
+	OldestDeadLetter  Millis            // 0 if none is open
+	PutBack           int64             // orders that were lost between store and queue, ever
+	PendingDeliveries map[string]int64  // by subscriber
 	DueVoids          int64
 	UnnumberedEvents  int64
 }
@@ -58,9 +59,10 @@ func (s *Store) Books(ctx context.Context) (Books, error) {
 	return b, nil
 }
 
-// Gauges returns counts for monitoring; each is answered from an index.
+// Gauges returns counts for monitoring; each is answered from an index, that of
+// the dead letters with a look at each one's order.
 func (s *Store) Gauges(ctx context.Context) (Gauges, error) {
-	g := Gauges{ByStatus: make(map[Status]int64), OpenDeadLetters: make(map[string]int64), PendingDeliveries: make(map[string]int64)}
+	g := Gauges{ByStatus: make(map[Status]int64), PendingDeliveries: make(map[string]int64)}
 	now, err := s.Now(ctx)
 	if err != nil {
 		return g, err
@@ -76,14 +78,12 @@ func (s *Store) Gauges(ctx context.Context) (Gauges, error) {
 		}
 	}
 	byStatus := make(map[string]int64)
-	var oldest int64
 	calls := []*call{
 		{sql: "SELECT status, COUNT(*) FROM orders GROUP BY status", row: byName(byStatus)},
 		{sql: "SELECT COUNT(*) FROM orders WHERE dispatch <> 0 AND due_at <= $1", args: []any{int64(now)}, row: one(&g.Unsent)},
 		{sql: "SELECT COUNT(*) FROM orders WHERE dispatch <> 0 AND dispatch = 2 AND due_at <= $1", args: []any{int64(now)}, row: one(&g.RetriesDue)},
 		{sql: "SELECT COUNT(*) FROM orders WHERE dispatch <> 0 AND due_at > $1", args: []any{int64(now)}, row: one(&g.Waiting)},
-		{sql: "SELECT class, COUNT(*) FROM dead_letters WHERE status = 'open' GROUP BY class", row: byName(g.OpenDeadLetters)},
-		{sql: "SELECT COALESCE(MIN(failed_at), 0) FROM dead_letters WHERE status = 'open'", row: one(&oldest)},
+		{sql: "SELECT COALESCE(MIN(n), 0) FROM counters WHERE name = $1", args: []any{counterPutBack}, row: one(&g.PutBack)},
 		{sql: "SELECT subscriber, COUNT(*) FROM deliveries WHERE status IN ('pending', 'sending') GROUP BY subscriber", row: byName(g.PendingDeliveries)},
 		{sql: "SELECT COUNT(*) FROM voids WHERE status = 'due'", row: one(&g.DueVoids)},
 		{sql: "SELECT COUNT(*) FROM events WHERE number IS NULL", row: one(&g.UnnumberedEvents)},
@@ -96,7 +96,14 @@ func (s *Store) Gauges(ctx context.Context) (Gauges, error) {
 	for status, n := range byStatus {
 		g.ByStatus[Status(status)] = n
 	}
-	g.OldestDeadLetter = Millis(oldest)
+	if g.DeadLetters, err = s.DeadLetterSummary(ctx, DeadLetterFilter{Status: DeadLetterOpen}); err != nil {
+		return Gauges{}, err
+	}
+	for _, c := range g.DeadLetters {
+		if g.OldestDeadLetter == 0 || c.FirstSeen < g.OldestDeadLetter {
+			g.OldestDeadLetter = c.FirstSeen
+		}
+	}
 	return g, nil
 }
 

@@ -1,5 +1,7 @@
 package orders
 
+import "context"
+
 // Abandon leaves the store as the end of its process would: nothing is given
 // back, the lock on the instance file is gone.
 func (s *Store) Abandon() {
@@ -10,3 +12,9 @@ func (s *Store) Abandon() {
 		_ = s.slot.close()
 	})
 }
+
+// LookAfter is one turn of Run.
+func (s *Store) LookAfter(ctx context.Context) error { return s.lookAfter(ctx) }
+
+// Purge is the hourly part of Run.
+func (s *Store) Purge(ctx context.Context) error { return s.purge(ctx) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,6 +37,15 @@ func (a Amount) String() string {
 		return minor
 	}
 	return minor[:len(minor)-digits] + "." + minor[len(minor)-digits:]
+}
+
+// Float returns the amount in units of the currency, as near as a float gets.
+func (a Amount) Float() float64 {
+	f, err := strconv.ParseFloat(a.String(), 64)
+	if err != nil {
+		panic(err) // digits and a point
+	}
+	return f
 }
 
 // half is where amounts are cut in two to be summed: neither sum overflows

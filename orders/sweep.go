@@ -74,9 +74,52 @@ func (s *Store) LostDispatches(ctx context.Context, frontier Millis, limit int) 
 			e.save(r)
 			n++
 		}
+		if n > 0 {
+			e.add(count(counterPutBack, n))
+		}
 		return e.write(t)
 	})
 	return n, err
+}
+
+// ReleaseOrphans puts back orders that are leased to a process that nobody
+// knows any more, and returns how many there were: it worked on while the others
+// took it for dead.
+func (s *Store) ReleaseOrphans(ctx context.Context) (n int, err error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var gone []int64
+	err = s.read(ctx, "look for orphaned orders", &call{
+		// A process that is just registering again may have claims already.
+		sql: "SELECT owner, COUNT(*) FROM orders WHERE owner <> 0 AND owner NOT IN (SELECT id FROM processes) " +
+			"AND claimed_at < $1 GROUP BY owner", args: []any{int64(now.Add(-s.options.Lease))},
+		row: func(scan scanFunc) error {
+			var process, orders int64
+			err := scan(&process, &orders)
+			gone = append(gone, process)
+			n += int(orders)
+			return err
+		}})
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	for _, process := range gone {
+		if err := s.bury(ctx, process, late); err != nil {
+			return 0, err
+		}
+	}
+	return n, s.change(ctx, "count orphaned orders", func(t *tx) error { return t.run(count(counterPutBack, n)) })
+}
+
+// counterPutBack counts the orders that were neither queued, leased, waiting
+// nor done, and were put back.
+const counterPutBack = "put back"
+
+func count(name string, n int) *call {
+	return &call{sql: "INSERT INTO counters (name, n) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET n = counters.n + excluded.n",
+		args: []any{name, n}}
 }
 
 func (r *row) lost(frontier Millis) bool {

@@ -17,6 +17,7 @@ type Sweeper struct {
 	store    *orders.Store
 	gateway  Gateway
 	frontier func() orders.Millis
+	arrived  arrivals // used by sweep only
 	log      zerolog.Logger
 }
 
@@ -72,16 +73,60 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 			break
 		}
 	}
-	if frontier := s.frontier(); frontier != 0 {
-		n, err := s.store.LostDispatches(ctx, frontier, sweepBatch)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			s.log.Warn().Int("orders", n).Msg("messages were lost, sending them again")
-		}
+	return s.putBack(ctx)
+}
+
+// putBack looks for orders that nobody would ever work on: those of messages
+// that were lost, and those leased to a process that is gone.
+func (s *Sweeper) putBack(ctx context.Context) error {
+	n, err := s.store.ReleaseOrphans(ctx)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		s.log.Warn().Int("orders", n).Msg("orders were leased to a process that is gone, put back")
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	frontier := s.arrived.frontier(s.frontier(), now)
+	if frontier == 0 {
+		return nil
+	}
+	if n, err = s.store.LostDispatches(ctx, frontier, sweepBatch); err != nil {
+		return err
+	}
+	if n > 0 {
+		s.log.Warn().Int("orders", n).Msg("messages were lost, sending them again")
 	}
 	return nil
+}
+
+const (
+	// quietAfter is how long nothing may arrive until the queue is taken to be
+	// empty: the messages of orders that still wait for theirs are lost then.
+	quietAfter = time.Minute
+	// quietLag is what may be on its way all the same.
+	quietLag = 30 * time.Second
+)
+
+// arrivals tells when the last message arrived.
+type arrivals struct {
+	last  orders.Millis // the pool's frontier
+	since orders.Millis // when it was seen first
+}
+
+// frontier is that of the pool as long as messages arrive. Once none did for
+// quietAfter, it moves on with the time: the very last message may be lost too.
+func (a *arrivals) frontier(pool, now orders.Millis) orders.Millis {
+	if pool != a.last || a.since == 0 {
+		a.last, a.since = pool, now
+	}
+	if now < a.since.Add(quietAfter) {
+		return pool
+	}
+	return max(pool, now.Add(-quietLag))
 }
 
 // voids gives due authorisations back. A void is retried for ever: it is the
