@@ -16,8 +16,9 @@ import (
 
 // poll waits until there is a message in a queue and takes up to limit of them.
 // It returns none when the wait is over, and errStopping or ctx's error when
-// there is nobody to give them to. What it returns counts as received, on disk.
-func (qs *queues) poll(ctx context.Context, stop <-chan struct{}, name string, limit int, wait time.Duration) ([]*entry, error) {
+// there is nobody to give them to. What it returns must be confirmed or settled
+// before it is delivered.
+func (qs *queues) poll(ctx context.Context, stop <-chan struct{}, name string, limit int, wait time.Duration) (grant, error) {
 	w := &waiter{max: limit, granted: make(chan grant, 1)}
 	qs.change(true, func(c *change) {
 		q := qs.queue(name)
@@ -40,18 +41,27 @@ func (qs *queues) poll(ctx context.Context, stop <-chan struct{}, name string, l
 	if err == nil {
 		err = ctx.Err() // it may have ended at the same time
 	}
-	if len(g.entries) == 0 {
-		return nil, err
+	if err != nil {
+		return grant{}, firstError(err, qs.giveBack(g.entries, false))
 	}
+	return g, nil
+}
+
+// confirm returns what was granted for a client that settles it, when it is on
+// disk that it was received. If the client is gone by then it goes back.
+func (qs *queues) confirm(ctx context.Context, g grant) ([]*pb.QueueMessage, error) {
+	err := onDisk(g.commit)
 	if err == nil {
-		if err = onDisk(g.commit); err == nil {
-			err = ctx.Err()
-		}
+		err = ctx.Err()
+	}
+	var messages []*pb.QueueMessage
+	if err == nil {
+		messages, err = qs.messages(g.entries)
 	}
 	if err != nil {
 		return nil, firstError(err, qs.giveBack(g.entries, false))
 	}
-	return g.entries, nil
+	return messages, nil
 }
 
 func firstError(errs ...error) error {
@@ -156,14 +166,14 @@ type peeked struct {
 	received int32
 }
 
-// hand settles messages for a client that will not: they are on their way to it
-// when that is on disk. If the client is gone before, they go back.
-func (qs *queues) hand(ctx context.Context, list []*entry) ([]*pb.QueueMessage, error) {
-	messages, err := qs.messages(list)
+// hand returns what was granted for a client that does not settle it, when it is
+// on disk that it is settled. If the client is gone before, it goes back.
+func (qs *queues) hand(ctx context.Context, g grant) ([]*pb.QueueMessage, error) {
+	messages, err := qs.messages(g.entries)
 	if err = firstError(err, ctx.Err()); err != nil {
-		return nil, firstError(err, qs.giveBack(list, false))
+		return nil, firstError(err, qs.giveBack(g.entries, false))
 	}
-	if err := onDisk(qs.ack(list, false)); err != nil {
+	if err := onDisk(qs.ack(g.entries, false)); err != nil {
 		return nil, err
 	}
 	return messages, nil

@@ -162,26 +162,26 @@ func (d *session) poll(r *pb.QueuesDownstreamRequest) error {
 		wait = defaultWait
 	}
 	answer := &pb.QueuesDownstreamResponse{TransactionId: newID(), RefRequestId: r.GetRequestID(), RequestTypeData: downGet}
-	list, err := d.b.queues.poll(d.ctx, d.b.stopping, r.GetChannel(), limit, wait)
+	granted, err := d.b.queues.poll(d.ctx, d.b.stopping, r.GetChannel(), limit, wait)
 	switch {
-	case d.ctx.Err() != nil || errors.Is(err, errStopping):
+	case err != nil && d.ctx.Err() != nil, errors.Is(err, errStopping):
 		return nil // the stream ends with a status that says so
 	case err != nil:
 		return err
-	case len(list) == 0:
+	case len(granted.entries) == 0:
 		d.send(answer)
 		return nil
 	case r.GetAutoAck():
-		if answer.Messages, err = d.b.queues.hand(d.ctx, list); err == nil {
+		if answer.Messages, err = d.b.queues.hand(d.ctx, granted); err == nil {
 			d.send(answer)
 		}
 		return err
 	}
-	if answer.Messages, err = d.b.queues.messages(list); err != nil {
-		return firstError(err, d.b.queues.giveBack(list, false))
+	if answer.Messages, err = d.b.queues.confirm(d.ctx, granted); err != nil {
+		return err
 	}
 	d.mu.Lock()
-	d.open[answer.TransactionId] = &transaction{id: answer.TransactionId, pending: list}
+	d.open[answer.TransactionId] = &transaction{id: answer.TransactionId, pending: granted.entries}
 	d.mu.Unlock()
 	if !d.send(answer) {
 		// It was never on its way, so it does not count.

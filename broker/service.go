@@ -75,14 +75,14 @@ func (s *service) receive(ctx context.Context, r *pb.ReceiveQueueMessagesRequest
 	if r.GetIsPeak() {
 		return s.b.queues.peek(ctx, s.b.stopping, r.GetChannel(), int(r.GetMaxNumberOfMessages()), wait)
 	}
-	list, err := s.b.queues.poll(ctx, s.b.stopping, r.GetChannel(), int(r.GetMaxNumberOfMessages()), wait)
+	granted, err := s.b.queues.poll(ctx, s.b.stopping, r.GetChannel(), int(r.GetMaxNumberOfMessages()), wait)
 	if errors.Is(err, errStopping) {
 		return nil, nil
 	}
-	if err != nil || len(list) == 0 {
+	if err != nil || len(granted.entries) == 0 {
 		return nil, err
 	}
-	return s.b.queues.hand(ctx, list)
+	return s.b.queues.hand(ctx, granted)
 }
 
 func (s *service) AckAllQueueMessages(_ context.Context, r *pb.AckAllQueueMessagesRequest) (*pb.AckAllQueueMessagesResponse, error) {
