@@ -38,6 +38,7 @@ const (
 type session struct {
 	b      *Broker
 	ctx    context.Context
+	closed context.Context // ends with ctx, or when the client has closed its half: then it can settle nothing more
 	stream pb.Kubemq_QueuesDownstreamServer
 	polls  sync.WaitGroup
 
@@ -59,13 +60,15 @@ type transaction struct {
 func (s *service) QueuesDownstream(stream pb.Kubemq_QueuesDownstreamServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	down := &session{b: s.b, ctx: ctx, stream: stream, open: make(map[string]*transaction), completed: make(map[string]bool)}
+	closed, closeHalf := context.WithCancel(ctx)
+	defer closeHalf()
+	down := &session{b: s.b, ctx: ctx, closed: closed, stream: stream, open: make(map[string]*transaction), completed: make(map[string]bool)}
 	err := receive(ctx, s.b, stream.Recv).each(s.b, down.handle)
+	closeHalf()
 	if err != nil {
 		cancel()
 	}
-	// A client that has closed its half can still get what it need not settle.
-	down.polls.Wait()
+	down.polls.Wait() // a client that has closed its half still gets what it need not settle
 	down.giveBackAll()
 	return err
 }
@@ -162,7 +165,11 @@ func (d *session) poll(r *pb.QueuesDownstreamRequest) error {
 		wait = defaultWait
 	}
 	answer := &pb.QueuesDownstreamResponse{TransactionId: newID(), RefRequestId: r.GetRequestID(), RequestTypeData: downGet}
-	granted, err := d.b.queues.poll(d.ctx, d.b.stopping, r.GetChannel(), limit, wait)
+	stop := d.closed.Done()
+	if r.GetAutoAck() {
+		stop = d.b.stopping
+	}
+	granted, err := d.b.queues.poll(d.ctx, stop, r.GetChannel(), limit, wait)
 	switch {
 	case err != nil && d.ctx.Err() != nil, errors.Is(err, errStopping):
 		return nil // the stream ends with a status that says so

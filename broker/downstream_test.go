@@ -1,7 +1,9 @@
 package broker_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -169,6 +171,22 @@ func TestGet_ClientGone(t *testing.T) {
 		c.settle(ackAll, c.expect("q", 1, "[x] [1]").TransactionId)
 		r.settled()
 	}
+}
+
+// A client that has closed its half of the stream could not settle a message.
+func TestGet_HalfClosed(t *testing.T) {
+	r := start(t, broker.Options{})
+	c := r.consumer()
+	c.request(&pb.QueuesDownstreamRequest{RequestTypeData: get, Channel: "q", MaxItems: 1, WaitTimeout: 60_000})
+	eventually(t, "the poll waits", func() bool { return r.broker.Stats().Polls == 1 })
+	if err := c.stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := c.stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("%v, %v, want the end of the stream", a, err)
+	}
+	r.send("q", "x")
+	r.consumer().expect("q", 1, "[x] [1]")
 }
 
 // Whenever the client goes, a message is delivered or still there.
