@@ -25,7 +25,7 @@ type Pool struct {
 	urgent   chan job // retries: they take a free worker first
 	jobs     chan job
 	outcomes chan finished
-	inFlight sync.WaitGroup // messages taken and not settled
+	inFlight tally // messages taken and not settled
 
 	frontier atomic.Int64 // see Frontier
 }
@@ -41,6 +41,36 @@ type job struct {
 type finished struct {
 	job
 	out orders.Outcome
+}
+
+// tally counts what is under way. Unlike a sync.WaitGroup, it may grow from
+// zero while somebody waits: messages arrive until the receivers close.
+type tally struct {
+	mu   sync.Mutex // protects n and idle
+	n    int
+	idle chan struct{} // closed while n is 0; nil before the first use
+}
+
+func (t *tally) add(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n == 0 && n > 0 {
+		t.idle = make(chan struct{})
+	}
+	if t.n += n; t.n == 0 && n < 0 {
+		close(t.idle)
+	}
+}
+
+// none returns a channel that is closed when nothing is under way.
+func (t *tally) none() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+		close(t.idle)
+	}
+	return t.idle
 }
 
 // NewPool makes a Pool.
@@ -104,7 +134,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	defer slow.Stop()
 	stuck := time.AfterFunc(third+third/4, die) // the store does not answer
 	defer stuck.Stop()
-	p.inFlight.Wait()
+	<-p.inFlight.none()
 	die()
 	var err error
 	for _, r := range receivers {
@@ -143,7 +173,7 @@ func (p *Pool) receive(ctx, life context.Context, r *queue.Receiver, to chan<- j
 		for range free - len(msgs) {
 			room <- struct{}{}
 		}
-		p.inFlight.Add(len(msgs))
+		p.inFlight.add(len(msgs))
 		if r.Empty() && r.HoldsNothing() {
 			p.drained(life)
 		}
@@ -186,7 +216,7 @@ func (p *Pool) settle(j job, ack bool) {
 		p.log.Debug().Err(err).Msg("message not acked, it may come again")
 	}
 	j.room <- struct{}{}
-	p.inFlight.Done()
+	p.inFlight.add(-1)
 }
 
 // claim decides about what arrived. While the store is away it holds the
