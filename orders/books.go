@@ -127,7 +127,7 @@ var invariants = []struct{ name, sql string }{
 		"SELECT id FROM orders WHERE status IN ('cancelled', 'expired') AND payment IN ('begun', 'authorised')"},
 	{"negative stock",
 		"SELECT sku FROM inventory WHERE on_hand < 0"},
-	{"a gap in the numbers of the event log",
+	{gapFault,
 		"SELECT 'last' FROM (SELECT COALESCE(MAX(number), 0) AS last, COUNT(number) AS n FROM events) x WHERE last <> n"},
 	{"an order's events numbered out of their sequence",
 		"SELECT a.order_id FROM events a JOIN events b ON b.order_id = a.order_id AND b.seq = a.seq + 1 WHERE b.number IS NOT NULL AND (a.number IS NULL OR a.number > b.number)"},
@@ -135,11 +135,16 @@ var invariants = []struct{ name, sql string }{
 		"SELECT d.order_id FROM deliveries d WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.order_id = d.order_id AND e.seq = d.seq AND e.number = d.number)"},
 }
 
+const gapFault = "a gap in the numbers of the event log"
+
 // Check looks for broken invariants and returns all it finds: for tests and
 // for a person in doubt; it reads every table.
 func (s *Store) Check(ctx context.Context) error {
 	var faults error
 	for _, inv := range invariants {
+		if inv.name == gapFault && s.options.OrderRetention != 0 {
+			continue // the events of deleted orders are gone
+		}
 		err := s.read(ctx, "check the store", &call{sql: inv.sql + " LIMIT 5", row: func(scan scanFunc) error {
 			var id string
 			err := scan(&id)
@@ -152,7 +157,7 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	if b, err := s.Books(ctx); err != nil {
 		return err
-	} else if !b.Balanced && s.options.OrderRetention == 0 {
+	} else if !b.Balanced {
 		faults = errors.Join(faults, fmt.Errorf("books do not balance: %+v", b))
 	}
 	return faults

@@ -62,7 +62,9 @@ const dueDeliveries = "SELECT " + deliveryColumns + " FROM deliveries d JOIN eve
 	"WHERE d.subscriber = $1 AND d.status = 'pending' AND d.due_at <= $2 " +
 	"AND NOT EXISTS (SELECT 1 FROM deliveries p WHERE p.order_id = d.order_id AND p.subscriber = d.subscriber AND p.seq < d.seq " +
 	"AND p.status IN ('pending', 'sending')) " +
-	"AND (SELECT COUNT(*) FROM deliveries p WHERE p.order_id = d.order_id AND p.subscriber = d.subscriber AND p.seq < d.seq) = d.seq - 1 " +
+	"AND NOT EXISTS (SELECT 1 FROM events f WHERE f.order_id = d.order_id AND f.seq < d.seq " +
+	"AND (f.number IS NULL OR f.number > (SELECT COALESCE(MAX(number), 0) FROM positions WHERE name = 'purged ' || d.subscriber)) " +
+	"AND NOT EXISTS (SELECT 1 FROM deliveries p WHERE p.subscriber = d.subscriber AND p.number = f.number)) " +
 	"ORDER BY d.due_at LIMIT "
 
 // ClaimDeliveries returns up to max due deliveries, leased to this process

@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -50,6 +51,7 @@ type handling struct {
 	effects    []Effect
 	fresh      []bool
 	inserts    []*call
+	purged     int64 // marks up to this number may be gone
 }
 
 const insertDeliverySQL = "INSERT INTO deliveries (subscriber, number, order_id, seq, status, addressee, answer, tries, owner, token, created_at, due_at, done_at) " +
@@ -59,24 +61,35 @@ var handleLane = &lane{name: "handle events", run: func(t *tx, ops []*op) error 
 	var calls []*call
 	for _, o := range ops {
 		h := o.arg.(*handling)
+		h.purged = 0
 		h.inserts = make([]*call, len(h.events))
 		for i := range h.events {
 			h.inserts[i] = t.insertDelivery(h.subscriber, &h.events[i], h.effects[i])
 		}
-		calls = append(calls, h.inserts...)
+		calls = append(append(calls, readPurged(h.subscriber, &h.purged)), h.inserts...)
 	}
 	if err := t.run(calls...); err != nil {
 		return err
 	}
 	sums := make(map[statKey]*StatRow)
+	var late []*call
 	for _, o := range ops {
 		h := o.arg.(*handling)
 		h.fresh = make([]bool, len(h.events))
 		for i := range h.events {
-			if h.fresh[i] = h.inserts[i].rows == 1; h.fresh[i] {
+			switch {
+			case h.inserts[i].rows != 1:
+			case h.events[i].Number <= h.purged:
+				// Handled so long ago that its mark is gone.
+				late = append(late, &call{sql: "DELETE FROM deliveries WHERE subscriber = $1 AND number = $2", args: []any{h.subscriber, h.events[i].Number}})
+			default:
+				h.fresh[i] = true
 				t.handled(h, i, sums)
 			}
 		}
+	}
+	if err := t.run(late...); err != nil {
+		return err
 	}
 	return t.addStats(sums)
 }}
@@ -117,6 +130,13 @@ func (m *handledMarks) get(subscriber string) (int64, bool) {
 	return n, ok
 }
 
+// all returns a copy.
+func (m *handledMarks) all() map[string]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.upTo)
+}
+
 func (m *handledMarks) set(subscriber string, number int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,8 +173,9 @@ func (s *Store) Unhandled(ctx context.Context, subscriber string, quiet time.Dur
 	var out []Event
 	err = s.read(ctx, "look for unhandled events", &call{
 		sql: fmt.Sprintf("SELECT %s FROM events e WHERE e.number > $1 AND e.number <= $2 AND NOT EXISTS "+
-			"(SELECT 1 FROM deliveries d WHERE d.subscriber = $3 AND d.number = e.number) ORDER BY e.number LIMIT %d", eventColumns, limit),
-		args: []any{from, ready, subscriber},
+			"(SELECT 1 FROM deliveries d WHERE d.subscriber = $3 AND d.number = e.number) "+
+			"AND e.number > (SELECT COALESCE(MAX(number), 0) FROM positions WHERE name = $4) ORDER BY e.number LIMIT %d", eventColumns, limit),
+		args: []any{from, ready, subscriber, positionPurged(subscriber)},
 		row: func(scan scanFunc) error {
 			var e Event
 			err := e.scan(scan)
@@ -170,7 +191,9 @@ func (s *Store) Unhandled(ctx context.Context, subscriber string, quiet time.Dur
 	return out, s.handledTo(ctx, subscriber, from, ready)
 }
 
-func positionHandled(subscriber string) string { return "handled " + subscriber }
+const handledPrefix = "handled "
+
+func positionHandled(subscriber string) string { return handledPrefix + subscriber }
 
 func (s *Store) handledUpTo(ctx context.Context, subscriber string) (int64, error) {
 	if n, ok := s.handled.get(subscriber); ok {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -163,10 +164,12 @@ func (s *Store) leave(ctx context.Context) error {
 // deletes what is older than its retention. It returns nil when ctx ends; a
 // database that is away is tried again.
 func (s *Store) Run(ctx context.Context) error {
+	var cleaning sync.WaitGroup
+	// Apart, so that deleting much never keeps the lease from being renewed.
+	cleaning.Go(func() { s.purges(ctx) })
+	defer cleaning.Wait()
 	tick := time.NewTicker(s.options.Lease / 3)
 	defer tick.Stop()
-	purge := time.NewTicker(time.Hour)
-	defer purge.Stop()
 	away := false
 	for {
 		err := s.lookAfter(ctx)
@@ -183,10 +186,6 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		case <-purge.C:
-			if err := s.purge(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn().Err(err).Msg("old rows not deleted")
-			}
 		}
 	}
 }
@@ -367,44 +366,4 @@ func (s *Store) adopt(ctx context.Context) error {
 			&call{sql: "UPDATE dead_letters SET relay = $1 WHERE copy <> 0 AND relay NOT IN (SELECT id FROM processes)",
 				args: []any{s.process.id()}})
 	})
-}
-
-const purgeAtOnce = 1000
-
-// purge deletes what is older than its retention, a bounded number at a time.
-func (s *Store) purge(ctx context.Context) error {
-	now, err := s.Now(ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range s.purges(now) {
-		for {
-			err := s.change(ctx, "delete old rows", func(t *tx) error { c.rows = 0; return t.run(c) })
-			if err != nil {
-				return err
-			}
-			if c.rows < purgeAtOnce {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-func (s *Store) purges(now Millis) []*call {
-	old := func(age time.Duration) int64 { return int64(now) - age.Milliseconds() }
-	calls := []*call{
-		{sql: "DELETE FROM idempotency WHERE idempotency_key IN (SELECT idempotency_key FROM idempotency WHERE at < $1 LIMIT $2)",
-			args: []any{old(s.options.IdempotencyTTL), purgeAtOnce}},
-	}
-	if s.options.OrderRetention == 0 {
-		return calls
-	}
-	const finished = "SELECT id FROM orders WHERE status IN ('delivered', 'failed', 'expired', 'cancelled') AND accepted_at < $1 AND updated_at < $1 " +
-		"AND NOT EXISTS (SELECT 1 FROM events e WHERE e.order_id = orders.id AND e.number IS NULL) ORDER BY accepted_at LIMIT $2"
-	args := []any{old(s.options.OrderRetention), purgeAtOnce}
-	for _, table := range []string{"runs", "dead_letters"} {
-		calls = append(calls, &call{sql: "DELETE FROM " + table + " WHERE order_id IN (" + finished + ")", args: args})
-	}
-	return append(calls, &call{sql: "DELETE FROM orders WHERE id IN (" + finished + ")", args: args})
 }
