@@ -24,10 +24,16 @@
 //
 // # Not promised
 //
-// Lazy transactions (settlements, positions) that nobody waits for may be lost
-// with up to LazyDelay or positionDelay of work, which means a message or event
-// is delivered again, not that one is lost. Payloads of queue messages are kept in memory up to
-// Options.MemoryBytes in all and read from disk beyond that; for every message
-// about 250 bytes stay in memory, for every kept event 40. A disk that fails or
-// is full ends the store: everything then returns the first error.
+// Lazy transactions (settlements) and positions that nobody waits for may be
+// lost with the last LazyDelay or tenth of a second, which means that a message
+// or event is delivered again, not that one is lost.
+//
+// Payloads of queue messages are kept in memory up to Options.MemoryBytes in all
+// and read from disk beyond that. About 350 bytes stay in memory for every
+// message, its place in a queue of package broker included, and 50 for every
+// kept event, whose payloads are always read from disk. A channel keeps its
+// newest events, as many as Options says; the oldest go.
+//
+// A disk that fails or is full ends the store: everything then returns the first
+// error, and the state in memory is not to be used.
 package store
