@@ -1,6 +1,7 @@
 package orders_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +22,7 @@ func mustFail(t *testing.T, s *orders.Store, o orders.Order, payment orders.Paym
 	return mustLetters(t, s, orders.DeadLetterFilter{Status: orders.DeadLetterOpen})[0].ID
 }
 
+// dueVoids returns the keys of the voids that have become due since the last call.
 func dueVoids(t *testing.T, s *orders.Store) []string {
 	t.Helper()
 	voids, err := s.DueVoids(t.Context(), 10)
@@ -35,48 +37,46 @@ func dueVoids(t *testing.T, s *orders.Store) []string {
 }
 
 func TestStore_EditDeadLetter_payment(t *testing.T) {
-	for _, test := range []struct {
-		name, patch string
-		payment     orders.PaymentState
-		void        bool
-	}{
-		{"amount", `{"total":99.97}`, orders.PaymentAuthorised, true},
-		{"unknown outcome", `{"total":99.97}`, orders.PaymentBegun, true},
-		{"currency", `{"currency":"EUR"}`, orders.PaymentAuthorised, true},
-		{"who pays", `{"customer":"bob@example.com"}`, orders.PaymentAuthorised, true},
-		{"language", `{"language":"de"}`, orders.PaymentAuthorised, false},
-		{"items", `{"items":2}`, orders.PaymentAuthorised, false},
-		{"nothing", `{"total":1.4997e2}`, orders.PaymentAuthorised, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			each(t, func(t *testing.T, o orders.Options) {
-				s := mustOpen(t, o)
-				order := mustAccept(t, s, seedOrder)
-				id := mustFail(t, s, order, test.payment)
-				edited, err := s.EditDeadLetter(t.Context(), id, []byte(test.patch), "eve")
-				if err != nil {
-					t.Fatal(err)
-				}
-				var want []string
-				key, fresh := "ORD-2001/payment", false
-				if test.void {
-					want = []string{"ORD-2001/payment"}
-					key, fresh = "ORD-2001/payment/2", true
-				}
-				if diff := cmp.Diff(want, dueVoids(t, s)); diff != "" {
-					t.Errorf("voids (-want +got):\n%s", diff)
-				}
-				if _, err := s.Redrive(t.Context(), id, "eve", false); err != nil {
-					t.Fatal(err)
-				}
-				c := mustClaim(t, s, edited)
-				if c.Verdict != orders.Claimed || c.Order.PaymentKey() != key || c.Order.PaymentFresh != fresh {
-					t.Errorf("claim: verdict %d, key %s, fresh %v", c.Verdict, c.Order.PaymentKey(), c.Order.PaymentFresh)
-				}
-				mustFinish(t, s, orders.Outcome{OrderID: order.ID, Token: c.Token, Kind: orders.OutcomeConfirm, Payment: orders.PaymentAuthorised})
-			})
-		})
-	}
+	each(t, func(t *testing.T, o orders.Options) {
+		s := mustOpen(t, o)
+		for _, test := range []struct {
+			id, patch string
+			payment   orders.PaymentState
+			void      bool
+		}{
+			{"amount", `{"total":99.97}`, orders.PaymentAuthorised, true},
+			{"unknown", `{"total":99.97}`, orders.PaymentBegun, true},
+			{"currency", `{"currency":"EUR"}`, orders.PaymentAuthorised, true},
+			{"payer", `{"customer":"bob@example.com"}`, orders.PaymentAuthorised, true},
+			{"language", `{"language":"de"}`, orders.PaymentAuthorised, false},
+			{"items", `{"items":2}`, orders.PaymentAuthorised, false},
+			{"nothing", `{"total":1.4997e2}`, orders.PaymentAuthorised, false},
+		} {
+			order := mustAccept(t, s, strings.Replace(seedOrder, "ORD-2001", test.id, 1))
+			letter := mustFail(t, s, order, test.payment)
+			edited, err := s.EditDeadLetter(t.Context(), letter, []byte(test.patch), "eve")
+			if err != nil {
+				t.Fatalf("%s: %v", test.id, err)
+			}
+			var want []string
+			key, fresh := test.id+"/payment", false
+			if test.void {
+				want = []string{key}
+				key, fresh = key+"/2", true
+			}
+			if diff := cmp.Diff(want, dueVoids(t, s)); diff != "" {
+				t.Errorf("%s: voids (-want +got):\n%s", test.id, diff)
+			}
+			if _, err := s.Redrive(t.Context(), letter, "eve", false); err != nil {
+				t.Fatalf("%s: %v", test.id, err)
+			}
+			c := mustClaim(t, s, edited)
+			if c.Verdict != orders.Claimed || c.Order.PaymentKey() != key || c.Order.PaymentFresh != fresh {
+				t.Errorf("%s: verdict %d, key %s, fresh %v", test.id, c.Verdict, c.Order.PaymentKey(), c.Order.PaymentFresh)
+			}
+			mustFinish(t, s, orders.Outcome{OrderID: test.id, Token: c.Token, Kind: orders.OutcomeConfirm, Payment: orders.PaymentAuthorised})
+		}
+	})
 }
 
 func TestStore_EditDeadLetter(t *testing.T) {

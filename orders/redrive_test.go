@@ -3,6 +3,7 @@ package orders_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -114,7 +115,7 @@ func TestStore_Redrive_limit(t *testing.T) {
 // mustStep steps until the redrive is not running any more.
 func mustStep(t *testing.T, s *orders.Store, id string) orders.Redrive {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		j, err := s.GetRedrive(ctx, id)
@@ -333,6 +334,56 @@ func TestStore_DeadLetterSummary(t *testing.T) {
 		}
 		if got, err = s.DeadLetterSummary(t.Context(), orders.DeadLetterFilter{Customer: "nobody"}); err != nil || len(got) != 0 {
 			t.Errorf("summary of nobody: %+v, %v", got, err)
+		}
+	})
+}
+
+// Very many dead letters: all of them are listed, paged, counted and redriven
+// at a rate, and none is trimmed.
+func TestStore_DeadLetters_many(t *testing.T) {
+	each(t, func(t *testing.T, o orders.Options) {
+		s := mustOpen(t, o)
+		n := 1050
+		if size := os.Getenv("ORDERD_TEST_SIZE"); size == "ci" || size == "full" {
+			n = 10_050
+		}
+		for i := 0; i < n; i += 350 {
+			mustKillMany(t, s, fmt.Sprintf("batch%d", i), "refused", min(350, n-i))
+		}
+		f := orders.DeadLetterFilter{Status: orders.DeadLetterOpen, Limit: 500}
+		seen := make(map[string]bool)
+		for _, d := range mustLetters(t, s, f) {
+			if seen[d.OrderID] || d.Order == nil {
+				t.Errorf("dead letter %+v", d)
+			}
+			seen[d.OrderID] = true
+		}
+		if len(seen) != n {
+			t.Errorf("%d of %d are listed", len(seen), n)
+		}
+		sum, err := s.DeadLetterSummary(t.Context(), f)
+		if err != nil || len(sum) != 1 || sum[0].Count != int64(n) {
+			t.Errorf("summary: %+v, %v", sum, err)
+		}
+		j, err := s.StartRedrive(t.Context(), f, orders.Rate{N: orders.MaxRate, Per: time.Second}, false, "eve")
+		if err != nil || j.Matched != int64(n) {
+			t.Fatalf("start: %+v, %v", j, err)
+		}
+		j = mustStep(t, s, j.ID)
+		if j.Status != orders.RedriveDone || j.Redriven != int64(n) || j.Refused != 0 {
+			t.Errorf("done: %+v", j)
+		}
+		// The last is due n-1 gaps of a millisecond after the first.
+		if took := int64(j.DoneAt - j.CreatedAt); took < int64(n-1) {
+			t.Errorf("%d at %s took %d ms", n, j.Rate, took)
+		}
+		b, err := s.Books(t.Context())
+		if err != nil || b.UnderWay != int64(n) || b.Failed != 0 || !b.Balanced {
+			t.Errorf("books: %+v, %v", b, err)
+		}
+		redriven := mustLetters(t, s, orders.DeadLetterFilter{Status: orders.DeadLetterRedriven, Limit: 500})
+		if len(redriven) != n {
+			t.Errorf("%d of %d are kept as redriven", len(redriven), n)
 		}
 	})
 }

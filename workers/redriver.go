@@ -21,8 +21,10 @@ func NewRedriver(store *orders.Store, log zerolog.Logger) *Redriver {
 	return &Redriver{store: store, log: log}
 }
 
-// redriveRetry is how long a redrive pauses after a failure.
-const redriveRetry = time.Second
+const (
+	redriveRetry = time.Second           // pause after a failure
+	redriveTick  = 50 * time.Millisecond // least pause: a fast redrive takes several at once
+)
 
 // Run redrives until ctx ends. A store that is away is tried again.
 func (r *Redriver) Run(ctx context.Context) error {
@@ -39,7 +41,7 @@ func (r *Redriver) Run(ctx context.Context) error {
 			wait = redriveRetry
 		}
 		away = err != nil
-		if !pause(ctx, wait) {
+		if !pause(ctx, max(wait, redriveTick)) {
 			return nil
 		}
 	}
