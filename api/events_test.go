@@ -150,12 +150,12 @@ func TestEvents_MoreThanAPage(t *testing.T) {
 	w := start(t, api.Options{}, nil)
 	const n = 501 // one more than is read from the log at once
 	for i := range n {
-		w.place(fmt.Sprintf("o%d", i))
+		w.place(fmt.Sprintf("o%03d", i)) // orders of one millisecond are numbered by id
 	}
 	w.number()
 	s := w.listen("?after=0")
 	for i := range n {
-		s.want(fmt.Sprintf("%d created o%d", i+1, i))
+		s.want(fmt.Sprintf("%d created o%03d", i+1, i))
 	}
 }
 

@@ -49,7 +49,7 @@ type Store struct {
 	MaxDeaths      int           `env:"MAX_DEATHS" envDefault:"3" min:"1" max:"1000" doc:"Workers that died with an order before it becomes a dead letter."`
 	IdempotencyTTL time.Duration `env:"IDEMPOTENCY_TTL" envDefault:"24h" min:"1m" max:"8760h" doc:"How long an Idempotency-Key is remembered."`
 	EventRetention time.Duration `env:"EVENT_RETENTION" envDefault:"720h" min:"1h" max:"87600h" doc:"How long the event log, handled marks and deliveries are kept. An order's history stays with the order."`
-	OrderRetention time.Duration `env:"ORDER_RETENTION" envDefault:"0s" min:"0s" max:"876000h" doc:"How long finished orders are kept. 0: for ever."`
+	OrderRetention time.Duration `env:"ORDER_RETENTION" envDefault:"0s" min:"0s" max:"876000h" doc:"How long finished orders are kept, with all that belongs to them; not less than EVENT_RETENTION, and not while a dead letter is open. 0: for ever."`
 	BackorderMax   time.Duration `env:"BACKORDER_MAX" envDefault:"72h" min:"1m" max:"8760h" doc:"How long an order may wait for stock before it becomes a dead letter."`
 	MaxRedrives    int           `env:"MAX_REDRIVES" envDefault:"10" min:"0" max:"1000000" doc:"How often an order may be redriven without force=true. 0: without end."`
 }

@@ -23,7 +23,7 @@ type Options struct {
 	MaxDeaths      int           // workers lost in a round before the dead letter
 	IdempotencyTTL time.Duration // how long an Idempotency-Key is remembered
 	EventRetention time.Duration // of the event log, handled marks and deliveries
-	OrderRetention time.Duration // of finished orders; 0: for ever
+	OrderRetention time.Duration // of finished orders, at least EventRetention; 0: for ever
 	BackorderMax   time.Duration // how long an order may wait for stock before the dead letter
 	MaxRedrives    int           // redrives of an order that need no force; 0: no end
 }
