@@ -18,3 +18,6 @@ func (s *Store) LookAfter(ctx context.Context) error { return s.lookAfter(ctx) }
 
 // Purge is the hourly part of Run.
 func (s *Store) Purge(ctx context.Context) error { return s.purge(ctx) }
+
+// Migrations are the tables' versions.
+var Migrations = migrations
