@@ -13,13 +13,11 @@ func (r Run) Logger(f *os.File) zerolog.Logger {
 	if err != nil || level == zerolog.NoLevel {
 		level = zerolog.InfoLevel
 	}
-	console := r.LogFormat == "console"
-	if r.LogFormat == "auto" {
-		info, err := f.Stat()
-		console = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if console {
-		return zerolog.New(zerolog.ConsoleWriter{Out: f, TimeFormat: "15:04:05.000"}).Level(level).With().Timestamp().Logger()
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" // the library's default has no milliseconds
+	info, err := f.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
+	if r.LogFormat == "console" || r.LogFormat == "auto" && terminal {
+		return zerolog.New(zerolog.ConsoleWriter{Out: f, TimeFormat: "15:04:05.000", NoColor: !terminal}).Level(level).With().Timestamp().Logger()
 	}
 	return zerolog.New(f).Level(level).With().Timestamp().Logger()
 }
