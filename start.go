@@ -73,6 +73,9 @@ func start(ctx context.Context, cfg config.Config, log zerolog.Logger) (err erro
 		if err != nil {
 			return &settingsError{fmt.Errorf("serve at HTTP_ADDR: %w", err)}
 		}
+		if err := server.WatchSteps(pool.Abandoned); err != nil {
+			return err
+		}
 		runAPI = server.Run
 	}
 	sinks(cfg, log)

@@ -42,13 +42,14 @@ var (
 	deliveriesMetric  = &metric{"orderd_deliveries_pending", "gauge", "mails and pushes to be made, by subscriber", []string{"subscriber"}}
 	voidsDueMetric    = &metric{"orderd_voids_due", "gauge", "payments to be voided", nil}
 	putBackMetric     = &metric{"orderd_orders_put_back_total", "counter", "orders that were neither queued, leased, waiting nor done, and were put back", nil}
+	abandonedMetric   = &metric{"orderd_steps_abandoned", "gauge", "steps of this process that go on although they ignored STEP_TIMEOUT and were given up", nil}
 	unnumberedMetric  = &metric{"orderd_events_unnumbered", "gauge", "committed events that have no number yet", nil}
 )
 
 var metricTable = []*metric{
 	requestsMetric, secondsMetric, streamsMetric, buildMetric,
 	storeUpMetric, ordersMetric, unsentMetric, retriesDueMetric, retriesWaitMetric, deadOpenMetric,
-	deadStakeMetric, deadOldestMetric, putBackMetric, deliveriesMetric, voidsDueMetric, unnumberedMetric,
+	deadStakeMetric, deadOldestMetric, putBackMetric, deliveriesMetric, voidsDueMetric, unnumberedMetric, abandonedMetric,
 }
 
 // metrics is what requests are counted in.
@@ -131,6 +132,13 @@ func codeText(code int) string {
 		return "202"
 	}
 	return strconv.Itoa(code)
+}
+
+// WatchSteps has /metrics show how many steps were abandoned. To be called once,
+// before Run.
+func (s *Server) WatchSteps(abandoned func() int64) error {
+	return s.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: abandonedMetric.name, Help: abandonedMetric.means},
+		func() float64 { return float64(abandoned()) }))
 }
 
 // storeGauges asks the store at each scrape.

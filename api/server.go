@@ -55,6 +55,7 @@ type Server struct {
 	keys     keyring
 	origins  *http.CrossOriginProtection
 	router   *chi.Mux
+	registry *prometheus.Registry
 	metrics  *metrics
 	scrape   http.Handler
 	openapi  []byte
@@ -84,7 +85,7 @@ func New(o Options, store *orders.Store, events Events, parts func() map[string]
 	}
 	s := &Server{
 		opts: o, store: store, events: events, parts: parts, log: log,
-		keys: newKeyring(o.APIKeys), origins: http.NewCrossOriginProtection(),
+		keys: newKeyring(o.APIKeys), origins: http.NewCrossOriginProtection(), registry: reg,
 		page: console.Load(), drain: make(chan struct{}),
 	}
 	var err error

@@ -95,6 +95,10 @@ const pollReserve = 16
 // was sent well before it and did not arrive is lost. 0 if nothing is known.
 func (p *Pool) Frontier() orders.Millis { return orders.Millis(p.frontier.Load()) }
 
+// Abandoned is how many steps go on although they ignored their deadline and
+// were given up. More than zero for long means that a gateway or library hangs.
+func (p *Pool) Abandoned() int64 { return p.steps.abandoned.Load() }
+
 func (p *Pool) reached(at orders.Millis) {
 	for {
 		old := p.frontier.Load()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"orderd/orders"
@@ -20,6 +21,8 @@ type steps struct {
 	store   *orders.Store
 	gateway Gateway
 	logger  func(err any, stack []byte, order string) // of panics
+
+	abandoned atomic.Int64 // steps that go on although they were given up
 }
 
 // step is one of the things done for an order.
@@ -58,11 +61,39 @@ func (s *steps) work(ctx context.Context, c orders.Claim) orders.Outcome {
 	return out
 }
 
-// one runs one step with its deadline. A panic is a failure of that order's
-// step and not of the process.
-func (s *steps) one(ctx context.Context, st step, order *orders.Order) (res result) {
+// abandonAfter is how long a step may go on after its context has ended.
+const abandonAfter = 2 * time.Second
+
+// one runs one step with its deadline. A step that ignores its context is
+// abandoned: it goes on by itself, counted, and its worker does other work.
+func (s *steps) one(ctx context.Context, st step, order *orders.Order) result {
 	ctx, cancel := context.WithTimeout(ctx, s.options.StepTimeout)
-	defer cancel()
+	ended := make(chan result, 1)
+	own := *order // the step may outlive its order's work
+	go func() {
+		defer cancel()
+		ended <- s.safely(ctx, st, &own)
+	}()
+	select {
+	case res := <-ended:
+		return res
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(abandonAfter)
+	defer t.Stop()
+	select {
+	case res := <-ended:
+		return res
+	case <-t.C:
+	}
+	s.abandoned.Add(1)
+	go func() { <-ended; s.abandoned.Add(-1) }()
+	return retryLater("step_abandoned", "the step ignores its deadline and was abandoned", 0)
+}
+
+// safely runs a step. A panic is a failure of that order's step and not of the
+// process.
+func (s *steps) safely(ctx context.Context, st step, order *orders.Order) (res result) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.logger(p, debug.Stack(), order.ID)

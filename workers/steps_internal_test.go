@@ -152,3 +152,28 @@ func TestOptions_backoff(t *testing.T) {
 		}
 	}
 }
+
+// A step that ignores its context does not hold its worker for ever.
+func TestSteps_work_abandoned(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	g := &scripted{authorise: func(context.Context, Payment) *PaymentError { <-hold; return nil }}
+	s := newSteps(t, g)
+	s.options.StepTimeout = 10 * time.Millisecond
+	out := s.work(t.Context(), claimOf(orders.PaymentBegun, true))
+	if out.Kind != orders.OutcomeRetry || out.Class != "step_abandoned" || out.Payment != "" {
+		t.Errorf("got %+v", out)
+	}
+	if n := s.abandoned.Load(); n != 1 {
+		t.Errorf("%d steps are abandoned, want 1", n)
+	}
+	close(hold)
+	deadline := time.After(10 * time.Second)
+	for s.abandoned.Load() != 0 {
+		select {
+		case <-deadline:
+			t.Fatal("the step has ended and is still counted")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
