@@ -68,7 +68,9 @@ func start(ctx context.Context, cfg config.Config, log zerolog.Logger) (err erro
 
 	runAPI := func(context.Context) error { return nil }
 	if cfg.Roles.API {
-		parts := func() map[string]string { return map[string]string{"queue": work.State(), "events": publisher.State()} }
+		parts := func() map[string]string {
+			return map[string]string{"database": condition(store), "queue": work.State(), "events": publisher.State()}
+		}
 		server, err := api.New(api.Options(cfg.HTTP), store, hub, parts, prometheus.NewRegistry(), as("api"))
 		if err != nil {
 			return &settingsError{fmt.Errorf("serve at HTTP_ADDR: %w", err)}
@@ -120,6 +122,13 @@ func openBroker(cfg *config.Config, log zerolog.Logger) (*broker.Broker, error) 
 	cfg.KubeMQ = config.KubeMQ{Address: b.Addr(), AuthToken: o.AuthToken}
 	log.Info().Str("addr", b.Addr()).Msg("broker listening")
 	return b, nil
+}
+
+func condition(store *orders.Store) string {
+	if store.Damaged() {
+		return "damaged"
+	}
+	return "ok"
 }
 
 // sinks names what stands in for what is not set.

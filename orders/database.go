@@ -24,6 +24,7 @@ type database interface {
 	// read runs one statement outside of any transaction.
 	read(ctx context.Context, c *call) error
 	now(ctx context.Context) (Millis, error)
+	name() string      // for messages: the file, or which kind of server
 	forUpdate() string // suffix of a SELECT that locks its rows
 	close() error
 	// unavailable says that err is the database's state, not the statement's.

@@ -41,6 +41,7 @@ func openPostgres(ctx context.Context, url string) (*postgresDatabase, error) {
 	return &postgresDatabase{pool: pool}, nil
 }
 
+func (db *postgresDatabase) name() string      { return "PostgreSQL" }
 func (db *postgresDatabase) forUpdate() string { return " FOR UPDATE" }
 
 func (db *postgresDatabase) now(ctx context.Context) (Millis, error) {

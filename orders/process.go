@@ -167,6 +167,7 @@ func (s *Store) Run(ctx context.Context) error {
 	var cleaning sync.WaitGroup
 	// Apart, so that deleting much never keeps the lease from being renewed.
 	cleaning.Go(func() { s.purges(ctx) })
+	cleaning.Go(func() { s.checkDamage(ctx) })
 	defer cleaning.Wait()
 	tick := time.NewTicker(s.options.Lease / 3)
 	defer tick.Stop()

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 // sqliteDatabase is one file with one writing connection in this process and a
 // few reading ones. Other processes of the same host may have it open too.
 type sqliteDatabase struct {
+	path    string
 	writer  *sql.DB
 	conn    *sql.Conn // of writer, used by the committer only
 	readers *sql.DB
@@ -32,14 +36,68 @@ const (
 	sqliteReaders = 4
 )
 
-func openSQLite(ctx context.Context, dir string) (*sqliteDatabase, error) {
+// openSQLite opens the database in dir. After an unclean stop a small one is
+// checked first, before anything is written to it; checked says that it was.
+func openSQLite(ctx context.Context, dir string, unclean bool) (*sqliteDatabase, bool, error) {
 	path := filepath.Join(dir, sqliteFile)
+	checked := false
+	if info, err := os.Stat(path); err == nil && unclean && info.Size() < checkBeforeReady {
+		if err := quickCheck(ctx, path); err != nil {
+			return nil, false, err
+		}
+		checked = true
+	}
+	db, err := openChecked(ctx, dir, path)
+	return db, checked, named(path, err)
+}
+
+// checkBeforeReady is the size from which a database is checked in the
+// background: until then it takes about a second.
+const checkBeforeReady = 256 << 20
+
+// quickCheck looks through the whole file for damage and writes nothing.
+func quickCheck(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", sqliteDSN(path, "_pragma=query_only(1)&mode=ro"))
+	if err != nil {
+		return fmt.Errorf("check %s: %w", path, err)
+	}
+	var found []string
+	rows, err := db.QueryContext(ctx, "PRAGMA quick_check(5)")
+	for err == nil && rows.Next() {
+		var line string
+		err = rows.Scan(&line)
+		found = append(found, line)
+	}
+	if err == nil {
+		err = errors.Join(rows.Err(), rows.Close())
+	}
+	if err = errors.Join(err, db.Close()); err == nil && !slices.Equal(found, []string{"ok"}) {
+		err = errors.Join(errDamaged, errors.New(strings.Join(found, "; ")))
+	}
+	return named(path, err)
+}
+
+var errDamaged = errors.New("the database is damaged")
+
+// named says of a damaged file which one it is and what to do.
+func named(path string, err error) error {
+	var e *sqlite.Error
+	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) {
+		err = errors.Join(errDamaged, err)
+	}
+	if errors.Is(err, errDamaged) {
+		return fmt.Errorf("%s: nothing was changed; put a backup of it and its -wal file in place, or copy what can be read with sqlite3's .recover: %w", path, err)
+	}
+	return err
+}
+
+func openChecked(ctx context.Context, dir, path string) (*sqliteDatabase, error) {
 	writer, err := sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	writer.SetMaxOpenConns(1)
-	db := &sqliteDatabase{writer: writer, stmts: map[string]*sql.Stmt{}, readStmts: map[string]*sql.Stmt{}}
+	db := &sqliteDatabase{path: path, writer: writer, stmts: map[string]*sql.Stmt{}, readStmts: map[string]*sql.Stmt{}}
 	if err := migrateSQLite(ctx, writer, dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("bring tables of %s up to date: %w", path, err), writer.Close())
 	}
@@ -62,6 +120,7 @@ func sqliteDSN(path, more string) string {
 		"&_pragma=cache_size(-16384)&_pragma=temp_store(MEMORY)&" + more
 }
 
+func (db *sqliteDatabase) name() string      { return db.path }
 func (db *sqliteDatabase) forUpdate() string { return "" } // the writer is alone
 
 // now is the host's clock: the database has no other, and all its processes
@@ -132,8 +191,18 @@ func query(ctx context.Context, stmt *sql.Stmt, c *call) (err error) {
 	return rows.Err()
 }
 
+// close finalizes all statements first: only then does SQLite bring its log into
+// the file.
 func (db *sqliteDatabase) close() error {
-	return errors.Join(db.readers.Close(), db.conn.Close(), db.writer.Close())
+	var err error
+	db.mu.Lock()
+	for _, stmts := range []map[string]*sql.Stmt{db.readStmts, db.stmts} {
+		for _, stmt := range stmts {
+			err = errors.Join(err, stmt.Close())
+		}
+	}
+	db.mu.Unlock()
+	return errors.Join(err, db.readers.Close(), db.conn.Close(), db.writer.Close())
 }
 
 func (db *sqliteDatabase) unavailable(err error) bool {

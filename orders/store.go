@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -37,6 +39,9 @@ type Store struct {
 	slot    *slot
 	process *process
 
+	check   func(context.Context) error // for damage, by Run; nil: there is nothing to check
+	damaged atomic.Bool
+
 	ops     chan *op
 	closing chan struct{} // closed by Close
 	closed  chan struct{} // closed when the committer is gone
@@ -61,31 +66,54 @@ func Open(ctx context.Context, o Options, log zerolog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := openDatabase(ctx, o)
+	db, check, err := openDatabase(ctx, o, len(dead) > 0)
 	if err != nil {
 		return nil, errors.Join(err, slot.close())
 	}
 	s := &Store{
-		options: o, log: log, db: db, slot: slot, process: newProcess(),
+		options: o, log: log, db: db, slot: slot, process: newProcess(), check: check,
 		ops: make(chan *op, maxCommit), closing: make(chan struct{}), closed: make(chan struct{}),
 		out: newOutgoing(), keys: newKeys(), batches: make(chan struct{}, batchesAtOnce),
 	}
 	go s.commits()
 	if err := s.join(ctx, dead); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(fmt.Errorf("use database %s: %w", db.name(), err), s.Close())
 	}
 	return s, nil
 }
 
-func openDatabase(ctx context.Context, o Options) (database, error) {
+// openDatabase returns the database and, if it has to be checked for damage
+// later, how.
+func openDatabase(ctx context.Context, o Options, unclean bool) (database, func(context.Context) error, error) {
 	switch {
 	case o.DatabaseURL == "":
-		return openSQLite(ctx, o.DataDir)
+		db, checked, err := openSQLite(ctx, o.DataDir, unclean)
+		if err != nil || checked {
+			return db, nil, err
+		}
+		return db, func(ctx context.Context) error { return quickCheck(ctx, filepath.Join(o.DataDir, sqliteFile)) }, nil
 	case strings.HasPrefix(o.DatabaseURL, "postgres://"), strings.HasPrefix(o.DatabaseURL, "postgresql://"):
-		return openPostgres(ctx, o.DatabaseURL)
+		db, err := openPostgres(ctx, o.DatabaseURL)
+		return db, nil, err
 	}
-	return nil, errors.New("DATABASE_URL must start with postgres:// or be empty")
+	return nil, nil, errors.New("DATABASE_URL must start with postgres:// or be empty")
 }
+
+// checkDamage looks through the database in the background.
+func (s *Store) checkDamage(ctx context.Context) {
+	if s.check == nil {
+		return
+	}
+	if err := s.check(ctx); errors.Is(err, errDamaged) {
+		s.damaged.Store(true)
+		s.log.Error().Err(err).Msg("database is damaged")
+	} else if err != nil && ctx.Err() == nil {
+		s.log.Warn().Err(err).Msg("database could not be checked for damage")
+	}
+}
+
+// Damaged says that the check in the background has found the database damaged.
+func (s *Store) Damaged() bool { return s.damaged.Load() }
 
 // Close gives this process's lease back and closes the database. What waits
 // for a commit fails as unavailable.
