@@ -25,7 +25,12 @@ func TestBareStart(t *testing.T) {
 		if limit := slow(2 * time.Second); p.ready > limit {
 			t.Errorf("ready after %s, want at most %s", p.ready, limit)
 		}
-		p.must(200, "GET", "/readyz", "")
+		eventually(t, 10*time.Second, func() error {
+			if a := p.must(200, "GET", "/readyz", ""); !strings.Contains(string(a.body), `"status":"ready"`) {
+				return fmt.Errorf("readiness: %s", a.body)
+			}
+			return nil
+		})
 		a := p.must(202, "POST", "/orders", seed)
 		if got := a.header.Get("Location"); got != "/orders/ORD-2001" {
 			t.Errorf("Location: %q", got)

@@ -69,7 +69,11 @@ func start(ctx context.Context, cfg config.Config, log zerolog.Logger) (err erro
 	runAPI := func(context.Context) error { return nil }
 	if cfg.Roles.API {
 		parts := func() map[string]string {
-			return map[string]string{"database": condition(store), "queue": work.State(), "events": publisher.State()}
+			events := publisher.State()
+			if events == "standby" { // another process publishes
+				events = "ok"
+			}
+			return map[string]string{"database": condition(store), "queue": work.State(), "events": events}
 		}
 		server, err := api.New(api.Options(cfg.HTTP), store, hub, parts, prometheus.NewRegistry(), as("api"))
 		if err != nil {

@@ -151,7 +151,7 @@ func newStoreGauges(store *orders.Store) *storeGauges {
 	g := &storeGauges{store: store, descs: map[*metric]*prometheus.Desc{}}
 	for _, m := range metricTable {
 		switch m {
-		case requestsMetric, secondsMetric, streamsMetric, buildMetric:
+		case requestsMetric, secondsMetric, streamsMetric, buildMetric, abandonedMetric:
 		default:
 			g.descs[m] = prometheus.NewDesc(m.name, m.means, m.labels, nil)
 		}

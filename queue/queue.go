@@ -51,8 +51,7 @@ type Queue struct {
 	mu     sync.Mutex // protects client; not held while connecting or sending
 	client *kubemq.Client
 
-	sending   atomic.Bool // the last Send went through
-	receiving atomic.Int32
+	receiving atomic.Int32 // receivers whose stream stands
 }
 
 // New makes a Queue whose clients are named after name, which no other process
@@ -117,7 +116,6 @@ func (q *Queue) Send(ctx context.Context, ds []orders.Dispatch) (sent, unsent []
 			sent = append(sent, ds[i])
 		}
 	}
-	q.sending.Store(err == nil)
 	return sent, unsent, err
 }
 
@@ -146,7 +144,6 @@ func (q *Queue) sender(ctx context.Context) (*kubemq.Client, error) {
 // that only sends comes back by itself, but one that the server has turned
 // away does not.
 func (q *Queue) drop(client *kubemq.Client) {
-	q.sending.Store(false)
 	q.mu.Lock()
 	mine := q.client == client
 	if mine {
@@ -160,9 +157,18 @@ func (q *Queue) drop(client *kubemq.Client) {
 	}
 }
 
-// State is "ok" while the broker answers, else "connecting".
+// Connect connects the sending side. It blocks until that stands or ctx ends.
+func (q *Queue) Connect(ctx context.Context) error {
+	_, err := q.sender(ctx)
+	return err
+}
+
+// State is "ok" while the broker can be reached, else "connecting".
 func (q *Queue) State() string {
-	if q.sending.Load() || q.receiving.Load() > 0 {
+	q.mu.Lock()
+	client := q.client
+	q.mu.Unlock()
+	if q.receiving.Load() > 0 || client != nil && client.State() == kubemq.StateReady {
 		return "ok"
 	}
 	return "connecting"

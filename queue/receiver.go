@@ -260,6 +260,7 @@ func (r *Receiver) open(ctx context.Context) (*line, error) {
 	}
 	r.line = l
 	r.ask, r.part = 1, false
+	r.works()
 	return l, nil
 }
 

@@ -33,6 +33,9 @@ const (
 // Run relays until ctx ends. What is not sent then stays in the store for the
 // next process.
 func (r *Relay) Run(ctx context.Context) error {
+	if err := r.queue.Connect(ctx); err != nil {
+		return nil // only ctx's end is an error
+	}
 	wait := relayWaitMin
 	away := false
 	for {
