@@ -403,6 +403,9 @@ type gateway struct {
 	hold   chan struct{} // if not nil, authorisations wait until it is closed
 }
 
+// hang is a decision of a gateway not to answer.
+const hang = -1
+
 // startGateway answers what decide says to the n-th authorisation of a key.
 func startGateway(t *testing.T, decide func(key string, n int) int) *gateway {
 	t.Helper()
@@ -458,6 +461,10 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.bodies = append(g.bodies, b)
 		hold := g.hold
 		g.mu.Unlock()
+		if status == hang {
+			<-r.Context().Done()
+			return
+		}
 		if hold != nil {
 			select {
 			case <-hold:

@@ -22,6 +22,7 @@ import (
 // postgresURL is a server for the tests; if it is empty, postgresMissing says why.
 var (
 	postgresURL     string
+	postgresBin     string // folder of its programs, empty if the server is not ours
 	postgresMissing = "set ORDERD_TEST_POSTGRES_URL or install postgresql"
 	databases       atomic.Int64
 )
@@ -36,21 +37,30 @@ func startPostgres(dir string) (stop func()) {
 	if len(found) == 0 {
 		return func() {}
 	}
-	stop, err := runPostgres(filepath.Dir(found[len(found)-1]), filepath.Join(dir, "postgres"))
+	bin := filepath.Dir(found[len(found)-1])
+	url, stop, err := runPostgres(bin, filepath.Join(dir, "postgres"), 0)
 	if err != nil {
 		postgresMissing = err.Error()
+		return stop
 	}
+	postgresURL, postgresBin = url, bin
 	return stop
 }
 
-func runPostgres(bin, dir string) (stop func(), err error) {
+// runPostgres starts a server with its data in dir, which is made if it is not
+// there, on a port, or a free one if that is 0.
+func runPostgres(bin, dir string, port int) (url string, stop func(), err error) {
 	stop = func() {}
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
-		return stop, err
+	_, statErr := os.Stat(dir)
+	fresh := errors.Is(statErr, os.ErrNotExist)
+	if fresh {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)); err != nil {
+			return "", stop, err
+		}
 	}
 	credential, err := nobody(dir)
 	if err != nil {
-		return stop, err
+		return "", stop, err
 	}
 	run := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(bin, name), args...)
@@ -59,20 +69,24 @@ func runPostgres(bin, dir string) (stop func(), err error) {
 		return cmd
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := run("initdb", "-D", data, "-U", "orderd", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
-		return stop, fmt.Errorf("initdb: %w: %s", err, out)
+	if fresh {
+		if out, err := run("initdb", "-D", data, "-U", "orderd", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
+			return "", stop, fmt.Errorf("initdb: %w: %s", err, out)
+		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return stop, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		return stop, err
+	if port == 0 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", stop, err
+		}
+		port = l.Addr().(*net.TCPAddr).Port
+		if err := l.Close(); err != nil {
+			return "", stop, err
+		}
 	}
 	server := run("postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir, "-c", "fsync=off")
 	if err := server.Start(); err != nil {
-		return stop, err
+		return "", stop, err
 	}
 	stop = func() {
 		_ = server.Process.Signal(syscall.SIGINT)
@@ -86,12 +100,11 @@ func runPostgres(bin, dir string) (stop func(), err error) {
 	for {
 		conn, err := pgx.Connect(ctx, u)
 		if err == nil {
-			postgresURL = u
-			return stop, conn.Close(ctx)
+			return u, stop, conn.Close(ctx)
 		}
 		select {
 		case <-ctx.Done():
-			return stop, fmt.Errorf("postgres did not start: %w", err)
+			return "", stop, fmt.Errorf("postgres did not start: %w", err)
 		case <-tick.C:
 		}
 	}

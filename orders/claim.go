@@ -178,6 +178,9 @@ func (t *tx) claimRow(e *edits, r *row) Claim {
 		r.touch(t)
 	}
 	r.owner, r.step, r.claimedAt = t.s.process.id(), StepPayment, t.now
+	if r.Deaths > 0 {
+		r.step = "" // begun by Begin: until then its worker's death is not its fault
+	}
 	r.token++
 	r.dispatch, r.dueAt = dispatchNone, 0
 	r.NextAttemptAt = 0
@@ -185,6 +188,21 @@ func (t *tx) claimRow(e *edits, r *row) Claim {
 	r.beginPayment()
 	e.save(r)
 	return Claim{Verdict: Claimed, Order: r.Order, Token: r.token}
+}
+
+// Begin records that work on a claimed order that has seen a worker die begins
+// now: from then on another death is counted against it. It says false if the
+// claim is not this process's any more.
+func (s *Store) Begin(ctx context.Context, id string, token int64) (bool, error) {
+	begun := false
+	err := s.change(ctx, "begin order "+id, func(t *tx) error {
+		c := &call{sql: "UPDATE orders SET step = $1, claimed_at = $2 WHERE id = $3 AND token = $4 AND owner = $5 AND status = 'processing'",
+			args: []any{string(StepPayment), int64(t.now), id, token, s.process.id()}}
+		err := t.run(c)
+		begun = c.rows == 1
+		return err
+	})
+	return begun && err == nil, err
 }
 
 // beginPayment records that the gateway may be asked from now on. A key is

@@ -330,8 +330,14 @@ func (t *tx) buryRest(id int64) error {
 	)
 }
 
-// died counts the loss of the worker that held r.
+// died counts the loss of the worker that held r. An order that has seen one
+// before, and whose work had not begun this time, is not to blame: what kills
+// its workers must not take the orders beside it along.
 func (t *tx) died(e *edits, r *row) {
+	if r.step == "" {
+		t.releaseUnbegun(e, r)
+		return
+	}
 	r.Deaths++
 	run := Attempt{Step: r.step, Round: r.Round, Attempt: r.Attempts + 1, StartedAt: r.claimedAt,
 		TookMs: int64(max(0, t.now-r.claimedAt)), Outcome: AttemptDied, ErrorClass: "worker_died",
@@ -347,6 +353,16 @@ func (t *tx) died(e *edits, r *row) {
 		r.release(t, t.now)
 		e.save(r)
 	}
+}
+
+func (t *tx) releaseUnbegun(e *edits, r *row) {
+	if r.cancelAt != 0 {
+		t.cancel(e, r)
+		return
+	}
+	r.touch(t)
+	r.release(t, t.now)
+	e.save(r)
 }
 
 // adopt makes this process send what no living process will send.

@@ -755,8 +755,22 @@ func TestStore_deaths(t *testing.T) {
 	each(t, func(t *testing.T, o orders.Options) {
 		o.Lease = time.Hour
 		mustCrash(t, o, func(s *orders.Store) { mustClaim(t, s, mustAccept(t, s, seedOrder)) })
+		// Beside the order that kills the next worker, it is not to blame.
 		mustCrash(t, o, func(s *orders.Store) {
 			mustClaim(t, s, mustGet(t, s, "ORD-2001"))
+		})
+		mustCrash(t, o, func(s *orders.Store) {
+			got := mustGet(t, s, "ORD-2001")
+			if got.Deaths != 1 || got.Status != orders.StatusProcessing {
+				t.Errorf("after the death of another's worker: %+v", got)
+			}
+			c := mustClaim(t, s, got)
+			if begun, err := s.Begin(t.Context(), got.ID, c.Token+1); err != nil || begun {
+				t.Errorf("begun with another's token: %v, %v", begun, err)
+			}
+			if begun, err := s.Begin(t.Context(), got.ID, c.Token); err != nil || !begun {
+				t.Errorf("not begun: %v, %v", begun, err)
+			}
 		})
 		s := mustOpen(t, o)
 		wantStatus(t, s, "ORD-2001", orders.StatusFailed)

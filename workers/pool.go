@@ -24,6 +24,7 @@ type Pool struct {
 
 	urgent   chan job // retries: they take a free worker first
 	jobs     chan job
+	suspects chan job // orders that have seen a worker die
 	outcomes chan finished
 	inFlight tally // messages taken and not settled
 
@@ -77,7 +78,7 @@ func (t *tally) none() <-chan struct{} {
 func NewPool(o Options, store *orders.Store, q *queue.Queue, gateway Gateway, log zerolog.Logger) *Pool {
 	p := &Pool{options: o, store: store, queue: q, log: log}
 	room := p.room()
-	p.urgent, p.jobs = make(chan job, room), make(chan job, room)
+	p.urgent, p.jobs, p.suspects = make(chan job, room), make(chan job, room), make(chan job, 2*room)
 	p.outcomes = make(chan finished, 2*room)
 	p.steps = &steps{options: &p.options, store: store, gateway: gateway, logger: func(err any, stack []byte, order string) {
 		log.Error().Interface("panic", err).Bytes("stack", stack).Str("order_id", order).Msg("step panicked")
@@ -129,6 +130,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	for range p.options.Workers {
 		working.Go(func() { p.work(ctx, stepCtx) })
 	}
+	working.Go(func() { p.workAlone(ctx, stepCtx) })
 	var committing sync.WaitGroup
 	committing.Go(func() { p.commit(life) })
 
@@ -150,6 +152,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	receiving.Wait()
 	close(p.urgent)
 	close(p.jobs)
+	close(p.suspects)
 	working.Wait()
 	close(p.outcomes)
 	committing.Wait()
@@ -246,7 +249,11 @@ func (p *Pool) claim(ctx context.Context, msgs []*queue.Message, room chan struc
 		p.reached(c.SentAt)
 		switch c.Verdict {
 		case orders.Claimed:
-			to <- j
+			if c.Order.Deaths > 0 {
+				p.suspects <- j
+			} else {
+				to <- j
+			}
 			continue
 		case orders.DeadLettered:
 			p.log.Warn().Str("message_id", j.msg.MessageID).Str("reason", c.Reason).Msg("message is a dead letter")
@@ -316,6 +323,25 @@ func (p *Pool) work(ctx, stepCtx context.Context) {
 		out := orders.Outcome{OrderID: j.claim.Order.ID, Token: j.claim.Token, Kind: orders.OutcomeReturn}
 		if ctx.Err() == nil {
 			out = p.steps.work(stepCtx, j.claim)
+		}
+		p.outcomes <- finished{j, out}
+	}
+}
+
+// workAlone works on suspects, one at a time and each announced in the store, so
+// that the one that kills its worker is known by it, and those beside it are not
+// taken for it.
+func (p *Pool) workAlone(ctx, stepCtx context.Context) {
+	for j := range p.suspects {
+		out := orders.Outcome{OrderID: j.claim.Order.ID, Token: j.claim.Token, Kind: orders.OutcomeReturn}
+		if ctx.Err() == nil {
+			begun, err := p.store.Begin(ctx, out.OrderID, out.Token)
+			if err != nil && ctx.Err() == nil {
+				p.log.Warn().Err(err).Str("order_id", out.OrderID).Msg("order not begun, it is returned")
+			}
+			if begun {
+				out = p.steps.work(stepCtx, j.claim)
+			}
 		}
 		p.outcomes <- finished{j, out}
 	}
