@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // running is a broker that runs, and a client of it.
 type running struct {
