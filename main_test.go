@@ -658,3 +658,26 @@ func TestAPIKeys(t *testing.T) {
 	p.must(200, "GET", "/orders", "", "Authorization", "Bearer two")
 	p.must(200, "GET", "/readyz", "")
 }
+
+// An order that is out of stock waits for it without spending attempts.
+func TestBackorder(t *testing.T) {
+	t.Parallel()
+	p := startOrderd(t, t.TempDir(), "BACKORDER=true", "BACKORDER_RETRY=50ms", "MAX_ATTEMPTS=2")
+	p.must(200, "PUT", "/inventory/default", `{"onHand":1}`)
+	p.must(202, "POST", "/orders", seed)
+	eventually(t, 20*time.Second, func() error {
+		o, err := p.get("ORD-2001")
+		if err == nil && (len(o.Attempts) < 6 || o.Status != "processing") {
+			err = fmt.Errorf("order is %s after %d attempts", o.Status, len(o.Attempts))
+		}
+		return err
+	})
+	p.must(200, "PUT", "/inventory/default", `{"onHand":3}`)
+	o := p.reach("ORD-2001", "confirmed", slow(10*time.Second))
+	for _, a := range o.Attempts {
+		if a.Attempt != 1 || a.Outcome == "retry" {
+			t.Errorf("waiting spent an attempt: %+v", a)
+		}
+	}
+	p.checkStock(3)
+}
