@@ -432,3 +432,46 @@ func (s *ownPostgres) start() {
 		s.t.Fatal(err)
 	}
 }
+
+// The gateway has authorised, but its answer never came: it is asked what
+// became of the key, and not asked to pay again.
+func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	gate := startGateway(t, nil)
+	gate.decide = func(key string, _ int) int {
+		gate.states[key] = "authorised" // the gateway's lock is held here
+		return hang
+	}
+	p := startOrderd(t, t.TempDir(), "PAYMENT_URL="+gate.url, "STEP_TIMEOUT=200ms", "RETRY_BASE=10ms", "RETRY_CAP=50ms")
+	p.must(202, "POST", "/orders", seed)
+	o := p.reach("ORD-2001", "confirmed", slow(10*time.Second))
+	if asked, _ := gate.snapshot(); len(asked) != 1 || asked["ORD-2001/payment"] != 1 {
+		t.Errorf("the gateway was asked to pay %v", asked)
+	}
+	if len(o.Attempts) < 2 || o.Attempts[0].ErrorClass != "gateway_timeout" {
+		t.Errorf("attempts: %+v", o.Attempts)
+	}
+}
+
+// An order that nobody works on in time expires, and can be put back.
+func TestExpiry(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, settings ...string) {
+		dir := t.TempDir()
+		p := startOrderd(t, dir, append(settings, "ORDER_EXPIRATION=1s", "WORKERS_ENABLED=false")...)
+		p.must(202, "POST", "/orders", seed)
+		<-time.After(1100 * time.Millisecond) // its time is over
+		if code, _ := p.stop(syscall.SIGTERM, 30*time.Second); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		p = startOrderd(t, dir, settings...)
+		o := p.reach("ORD-2001", "expired", slow(10*time.Second))
+		if len(o.Attempts) != 0 {
+			t.Errorf("an overdue order was worked on: %+v", o.Attempts)
+		}
+		p.must(202, "POST", "/orders/ORD-2001/redrive", "{}")
+		p.reach("ORD-2001", "confirmed", slow(10*time.Second))
+		if b := p.books(); b.Expired != 0 || b.Confirmed != 1 || !b.Balanced {
+			t.Errorf("books: %+v", b)
+		}
+	})
+}

@@ -811,3 +811,36 @@ func eventually(t *testing.T, try func() error) {
 		<-tick.C
 	}
 }
+
+// Several processes relay, each what it accepted, until its lease has run out.
+func TestStore_NextDispatches_twoProcesses(t *testing.T) {
+	each(t, func(t *testing.T, o orders.Options) {
+		first, second := mustOpen(t, o), mustOpen(t, o)
+		for i := range 20 {
+			s := first
+			if i%2 == 1 {
+				s = second
+			}
+			mustAccept(t, s, fmt.Sprintf(`{"orderId":"o%d","customer":"c","items":1,"total":1}`, i))
+		}
+		seen := make(map[string]int)
+		for _, s := range []*orders.Store{first, second} {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			for {
+				ds, err := s.NextDispatches(ctx, 7)
+				if err != nil {
+					break
+				}
+				for _, d := range ds {
+					seen[d.OrderID]++
+				}
+			}
+			cancel()
+		}
+		for i := range 20 {
+			if n := seen[fmt.Sprintf("o%d", i)]; n != 1 {
+				t.Errorf("order o%d was handed out %d times", i, n)
+			}
+		}
+	})
+}
