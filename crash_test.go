@@ -187,17 +187,18 @@ func TestCharges_twoWorkers(t *testing.T) {
 }
 
 // A worker that is frozen beyond its lease: another finishes its order, and
-// nothing happens when it wakes up.
+// nothing happens when it wakes up. On PostgreSQL, since a process that is frozen
+// in the middle of a transaction keeps SQLite's only lock.
 func TestFrozenWorker(t *testing.T) {
 	t.Parallel()
+	database := "DATABASE_URL=" + newDatabase(t)
 	gate := startGateway(t, func(string, int) int { return 200 })
 	gate.hold = make(chan struct{})
-	shared := []string{"PAYMENT_URL=" + gate.url, "LEASE=1s", "LOG_LEVEL=debug"}
-	dir := t.TempDir()
-	front := startOrderd(t, dir, append(shared, "WORKERS_ENABLED=false")...)
+	shared := []string{database, "PAYMENT_URL=" + gate.url, "LEASE=1s", "LOG_LEVEL=debug"}
+	front := startOrderd(t, t.TempDir(), append(shared, "WORKERS_ENABLED=false")...)
 	front.must(200, "PUT", "/inventory/default", `{"onHand":10}`)
 	worker := append(shared, "API_ENABLED=false", "KUBEMQ_ADDRESS="+front.broker)
-	frozen := startOrderd(t, dir, worker...)
+	frozen := startOrderd(t, t.TempDir(), worker...)
 	front.must(202, "POST", "/orders", seed)
 	eventually(t, 10*time.Second, func() error {
 		if asked, _ := gate.snapshot(); asked["ORD-2001/payment"] == 0 {
@@ -212,7 +213,7 @@ func TestFrozenWorker(t *testing.T) {
 	gate.mu.Lock()
 	gate.hold = nil
 	gate.mu.Unlock()
-	startOrderd(t, dir, worker...)
+	startOrderd(t, t.TempDir(), worker...)
 	// The message may be with the frozen worker until the broker takes it for dead.
 	o := front.reach("ORD-2001", "confirmed", 60*time.Second)
 	if err := frozen.cmd.Process.Signal(syscall.SIGCONT); err != nil {

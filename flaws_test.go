@@ -232,6 +232,12 @@ func (f *flawed) close(tx *flawedTx) {
 	q.wake()
 }
 
+// SendEvent publishes one event.
+func (f *flawed) SendEvent(_ context.Context, e *pb.Event) (*pb.Result, error) {
+	f.publish(e)
+	return &pb.Result{EventID: e.GetEventID(), Sent: true}, nil
+}
+
 // SendEventsStream publishes; kept events are answered.
 func (f *flawed) SendEventsStream(stream pb.Kubemq_SendEventsStreamServer) error {
 	for {
@@ -341,5 +347,25 @@ func TestFlawedServer(t *testing.T) {
 				t.Error("no message was lost")
 			}
 		})
+	}
+}
+
+// Subscriptions that fell silent are found although nothing happens that they
+// could miss; ones that work are left alone.
+func TestFlawedServer_quiet(t *testing.T) {
+	t.Parallel()
+	deaf := startOrderd(t, t.TempDir(), "KUBEMQ_ADDRESS="+startFlawed(t, &flawed{muteAfter: 1}))
+	fine := startOrderd(t, t.TempDir(), "KUBEMQ_ADDRESS="+startFlawed(t, &flawed{}))
+	again := func(l logLine) bool { return l.Message == "own heartbeat is not heard, subscribing again" }
+	eventually(t, 60*time.Second, func() error {
+		for _, role := range []string{"email", "push", "analytics"} {
+			if deaf.count(func(l logLine) bool { return again(l) && l.Role == role }) == 0 {
+				return fmt.Errorf("%s has not noticed", role)
+			}
+		}
+		return nil
+	})
+	if n := fine.count(again); n != 0 {
+		t.Errorf("%d subscriptions that work were made again", n)
 	}
 }

@@ -41,6 +41,11 @@ const (
 	handleBatch = 500
 	strangeRoom = 1000
 	redialPause = 200 * time.Millisecond
+
+	heartbeatChannel = "orderd.heartbeat"
+	tagClient        = "client"
+	heartbeatEvery   = 5 * time.Second
+	heartbeatLost    = 17 * time.Second // three of them
 )
 
 func newSubscriber(name string, o Options, store *orders.Store, dial Dial, log zerolog.Logger) *Subscriber {
@@ -97,11 +102,7 @@ func (s *Subscriber) listen(ctx context.Context, worker int, rebuild <-chan stru
 		if err == nil {
 			s.hearing.Add(1)
 			s.ring() // what came before it stood
-			select {
-			case <-ctx.Done():
-			case <-rebuild:
-				s.log.Warn().Msg("events are not heard, subscribing again")
-			}
+			s.untilDeaf(ctx, client, id, rebuild)
 			s.hearing.Add(-1)
 		} else if ctx.Err() == nil {
 			s.log.Warn().Err(err).Msg("subscription refused, trying again")
@@ -111,6 +112,43 @@ func (s *Subscriber) listen(ctx context.Context, worker int, rebuild <-chan stru
 		}
 		pause(ctx, redialPause)
 	}
+}
+
+// untilDeaf returns when ctx ends or the subscriptions of client have to be made
+// again: because events were missed, or because client does not hear itself. A
+// server may leave subscriptions silent without a word, and a quiet shop has no
+// events to miss.
+func (s *Subscriber) untilDeaf(ctx context.Context, client *kubemq.Client, id string, rebuild <-chan struct{}) {
+	beat := time.NewTicker(heartbeatEvery)
+	defer beat.Stop()
+	var heard atomic.Int64
+	heard.Store(time.Now().UnixNano())
+	_, err := client.SubscribeToEvents(ctx, heartbeatChannel, "", kubemq.WithOnEvent(func(e *kubemq.Event) {
+		if e.Tags[tagClient] == id {
+			heard.Store(time.Now().UnixNano())
+		}
+	}))
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rebuild:
+			s.log.Warn().Msg("events are not heard, subscribing again")
+			return
+		case <-beat.C:
+		}
+		if silent := time.Since(time.Unix(0, heard.Load())); silent > heartbeatLost {
+			s.log.Warn().Dur("silent_ms", silent).Msg("own heartbeat is not heard, subscribing again")
+			return
+		}
+		sendCtx, cancel := context.WithTimeout(ctx, heartbeatEvery)
+		sendErr := client.SendEvent(sendCtx, kubemq.NewEvent().SetChannel(heartbeatChannel).SetMetadata("heartbeat").AddTag(tagClient, id))
+		cancel()
+		if sendErr != nil {
+			s.log.Debug().Err(sendErr).Msg("heartbeat not sent")
+		}
+	}
+	s.log.Warn().Err(err).Msg("heartbeat cannot be heard, subscribing again")
 }
 
 func (s *Subscriber) subscribe(ctx context.Context, client *kubemq.Client) error {

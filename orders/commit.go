@@ -35,8 +35,10 @@ type tx struct {
 
 func (t *tx) run(calls ...*call) error { return t.on.run(t.ctx, calls) }
 
-// write has arg done in lane and returns once its transaction is on disk. If
-// ctx ends before, the write may still happen.
+// write has arg done in lane and returns once its transaction is on disk, or
+// failed. If ctx ends before the transaction is begun, nothing is done; after
+// that it is waited for, within queryTimeout: the caller's variables are its
+// own again only then.
 func (s *Store) write(ctx context.Context, l *lane, arg any) error {
 	o := &op{lane: l, arg: arg, ctx: ctx, done: make(chan struct{})}
 	select {
@@ -49,8 +51,6 @@ func (s *Store) write(ctx context.Context, l *lane, arg any) error {
 	select {
 	case <-o.done:
 		return s.fault(l.name, o.err)
-	case <-ctx.Done():
-		return s.fault(l.name, ctx.Err())
 	case <-s.closed:
 		// The committer is gone; it may have done this one as its last.
 		select {
