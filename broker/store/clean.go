@@ -14,7 +14,9 @@ const copyBytes = 1 << 20
 // or frames are large against the entries, copying may not make the log shorter:
 // the credit ends that.
 func (s *Store) mayClean() bool {
-	if len(s.segments) < 2 {
+	// Until the second segment has its checkpoint, only the front one knows what
+	// that says: names, last sequences, positions.
+	if len(s.segments) < 2 || s.segments[1].size == 0 {
 		return false
 	}
 	return s.segments[0].live == 0 ||
