@@ -343,8 +343,8 @@ func TestStore_DeadLetterSummary(t *testing.T) {
 func TestStore_DeadLetters_many(t *testing.T) {
 	each(t, func(t *testing.T, o orders.Options) {
 		s := mustOpen(t, o)
-		n := 1050
-		if size := os.Getenv("ORDERD_TEST_SIZE"); size == "ci" || size == "full" {
+		n := 750
+		if os.Getenv("ORDERD_TEST_SIZE") == "full" {
 			n = 10_050
 		}
 		for i := 0; i < n; i += 350 {

@@ -1,8 +1,10 @@
 package orders_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/url"
@@ -28,6 +30,12 @@ var postgresURL string
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
+	// Random histories: a run is some seconds, under the race detector too.
+	checks := map[string]string{"ci": "12", "full": "500"}[os.Getenv("ORDERD_TEST_SIZE")]
+	if err := flag.Set("rapid.checks", cmp.Or(checks, "25")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	var stop func()
 	var err error
 	postgresURL, stop, err = startPostgres()
