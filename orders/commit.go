@@ -8,6 +8,10 @@ import (
 // maxCommit is how many operations share one transaction at most.
 const maxCommit = 256
 
+// maxCollisions is how often a transaction is run that deadlocks with those of
+// other processes, before its callers are told that the store is unavailable.
+const maxCollisions = 10
+
 // lane is one kind of write. Its operations of one commit run together, so
 // that a remote database sees a few round trips and not a few for each.
 type lane struct {

@@ -27,6 +27,9 @@ type database interface {
 	name() string      // for messages: the file, or which kind of server
 	forUpdate() string // suffix of a SELECT that locks its rows
 	close() error
+	// collided says that err is another process's transaction in the way: running
+	// this one again cures it.
+	collided(err error) bool
 	// unavailable says that err is the database's state, not the statement's.
 	unavailable(err error) bool
 }

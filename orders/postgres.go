@@ -107,6 +107,12 @@ func (db *postgresDatabase) unavailable(err error) bool {
 	return e.Code == "25006" // a standby was asked to write
 }
 
+// collided takes class 40: deadlocks and failures of serialization.
+func (db *postgresDatabase) collided(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code[:2] == "40"
+}
+
 type postgresSession struct {
 	conn *pgxpool.Conn
 	at   Millis

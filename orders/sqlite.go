@@ -205,6 +205,8 @@ func (db *sqliteDatabase) close() error {
 	return errors.Join(err, db.readers.Close(), db.conn.Close(), db.writer.Close())
 }
 
+func (db *sqliteDatabase) collided(error) bool { return false } // the lock is waited for
+
 func (db *sqliteDatabase) unavailable(err error) bool {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
