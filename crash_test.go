@@ -71,7 +71,8 @@ func (p *process) done(within time.Duration) {
 	})
 }
 
-// post posts n orders and returns their ids; the process may die meanwhile.
+// post posts n orders, each again while it is answered 503, as customers do, and
+// returns the ids that were answered 202; the process may die meanwhile.
 func (p *process) post(prefix string, n int) []string {
 	var mu sync.Mutex
 	var ids []string
@@ -80,20 +81,35 @@ func (p *process) post(prefix string, n int) []string {
 		posting.Go(func() {
 			for i := w; i < n; i += 8 {
 				id := fmt.Sprintf("%s-%d", prefix, i)
-				a, err := p.do(http.MethodPost, "/orders", fmt.Sprintf(`{"orderId":%q,"customer":"c%d@example.com","items":%d,"total":1.25}`, id, w, 1+i%3))
-				if err != nil {
-					return
-				}
-				if a.status == http.StatusAccepted {
+				body := fmt.Sprintf(`{"orderId":%q,"customer":"c%d@example.com","items":%d,"total":1.25}`, id, w, 1+i%3)
+				switch p.postOne(id, body) {
+				case http.StatusAccepted:
 					mu.Lock()
 					ids = append(ids, id)
 					mu.Unlock()
+				case 0:
+					return // the process is gone
 				}
 			}
 		})
 	}
 	posting.Wait()
 	return ids
+}
+
+func (p *process) postOne(id, body string) int {
+	for range 5 {
+		a, err := p.do(http.MethodPost, "/orders", body)
+		switch {
+		case err != nil:
+			return 0
+		case a.status != http.StatusServiceUnavailable:
+			return a.status
+		}
+		p.t.Logf("order %s was answered 503", id)
+		<-time.After(time.Second) // what Retry-After says
+	}
+	return http.StatusServiceUnavailable
 }
 
 // unreliable answers 500 for a fifth of the requests, hangs for a twentieth,
