@@ -134,6 +134,10 @@ func (s *Store) commit(batch []*op) {
 		return
 	}
 	err := s.attempt(live)
+	for try := 1; err != nil && try < maxCollisions && s.db.collided(err); try++ {
+		s.log.Debug().Err(err).Int("ops", len(live)).Msg("transaction collided with another process's, running it again")
+		err = s.attempt(live)
+	}
 	if err != nil && !s.db.unavailable(err) {
 		// One of them is at fault: alone, each gets what it deserves. A single one
 		// is tried again too: what another process committed meanwhile, such as the
