@@ -399,3 +399,23 @@ func TestSubscriber_handleSince(t *testing.T) {
 		}
 	}
 }
+
+// A stream that ends while answers are due is an error, in whichever order its
+// channels close: neither a panic nor events that count as published.
+func TestResults_streamEnds(t *testing.T) {
+	for _, name := range []string{"results", "errors", "done"} {
+		answers, errs, done := make(chan *kubemq.EventStreamResult), make(chan error), make(chan struct{})
+		s := &streams{plain: &kubemq.EventStreamHandle{Errors: errs}, kept: &kubemq.EventStoreStreamHandle{Results: answers, Done: done}}
+		switch name {
+		case "results":
+			close(answers)
+		case "errors":
+			close(errs)
+		case "done":
+			close(done)
+		}
+		if err := results(s, map[string]bool{"ORD-1:1": true}, nil); err == nil {
+			t.Errorf("%s closed first: an event without answer counts as published", name)
+		}
+	}
+}

@@ -264,12 +264,18 @@ func (p *Publisher) send(ctx context.Context, s *streams, events []orders.Event)
 func results(s *streams, open map[string]bool, over <-chan struct{}) error {
 	for len(open) > 0 {
 		select {
-		case r := <-s.kept.Results:
+		case r, ok := <-s.kept.Results:
+			if !ok { // closed before Done
+				return errors.New("the stream of kept events ended")
+			}
 			if !r.Sent {
 				return fmt.Errorf("event %s was refused: %s", r.EventID, r.Error)
 			}
 			delete(open, r.EventID)
-		case err := <-s.plain.Errors:
+		case err, ok := <-s.plain.Errors:
+			if !ok { // closed before Done
+				return errors.New("the stream of events ended")
+			}
 			return err
 		case <-s.kept.Done:
 			return errors.New("the stream of kept events ended")
